@@ -1,0 +1,69 @@
+"""What an operator is to everything around it. No engine, no topic, no record format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sluiceway.schemas.batch import InstanceBatch
+
+
+class Selected(NamedTuple):
+    """One selected feature: its weight now, and the version at which it last entered."""
+
+    feature: str
+    weight: float
+    since: int
+
+
+class Learner(Protocol):
+    """Learns from labelled instances one at a time and selects by the weights it has.
+
+    Hyper-parameters are keyword-only and validated by the constructor (`ValueError` naming the parameter).
+    """
+
+    STATE_VERSION: ClassVar[int]
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The hyper-parameters, as given or defaulted: what makes the same operator again."""
+
+    @property
+    def version(self) -> int:
+        """How many labelled instances have been learnt."""
+
+    @property
+    def selected(self) -> list[Selected]:
+        """Sorted by |weight| descending, ties to the smaller feature key."""
+
+    def metrics(self) -> dict[str, float]:
+        """What only the operator can count (names ignored at a limit); empty for most."""
+
+    def score_one(self, x: Mapping[str, float]) -> float: ...
+
+    def predict_one(self, x: Mapping[str, float]) -> int:
+        """+1 if the score is above 0, else -1."""
+
+    def learn_one(self, x: Mapping[str, float], y: int) -> None: ...
+
+    def learn_many(self, batch: InstanceBatch) -> None: ...
+
+    def prequential(self, batch: InstanceBatch) -> NDArray[np.float64]:
+        """Score, then learn, row by row; unlabelled rows (y = 0) are scored only."""
+
+    def advance(
+        self, batch: InstanceBatch, start: int, stop: int, scores: NDArray[np.float64], *, until_change: bool = False
+    ) -> int:
+        """Prequential over rows [start, stop), scores written in place at their rows; the next row to do.
+
+        With `until_change` it returns right after the first row that changed the set of selected features.
+        """
+
+    def state(self) -> dict[str, Any]:
+        """Builtins and bytes only, with `"state_version"`; shares nothing with the model."""
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self: ...

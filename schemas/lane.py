@@ -1,0 +1,75 @@
+"""What travels between the steps of a flow: one item is one poll of one lane.
+
+A lane is an input partition with everything that follows from it: RawPoll -> LaneBatch -> LaneOutput. Each item says
+from which position (`start`) to which (`stop`) of the partition it reaches, so every step can check that it misses
+nothing. A position is the offset of the next record to read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from .batch import InstanceBatch
+
+
+@dataclass(slots=True)
+class RawPoll:
+    """Messages as they came: parallel lists."""
+
+    lane: int
+    start: int
+    stop: int
+    end: bool
+    """The bounded input ends here: final snapshots are due."""
+    keys: list[bytes | None]
+    values: list[bytes | None]
+    offsets: list[int]
+    next_offsets: list[int]
+
+
+class DeadLetter(NamedTuple):
+    """A record that could not be used, its bytes untouched, and why."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    error_class: str
+    message: str
+    stage: str
+
+
+@dataclass(slots=True)
+class LaneBatch:
+    """A poll decoded: one batch a stream, rows in the order of their offsets."""
+
+    lane: int
+    start: int
+    stop: int
+    end: bool
+    streams: list[tuple[str, InstanceBatch]]
+    dead_letters: list[DeadLetter]
+
+
+class OutRecord(NamedTuple):
+    """A record for partition `lane` of an output topic, made from the input record at `offset`."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
+@dataclass(slots=True)
+class LaneOutput:
+    """What one poll gave, each list in the order of the input records it was made from."""
+
+    lane: int
+    start: int
+    stop: int
+    end: bool
+    selections: list[OutRecord] = field(default_factory=list)
+    predictions: list[OutRecord] = field(default_factory=list)
+    dead_letters: list[OutRecord] = field(default_factory=list)
+    finals: list[OutRecord] = field(default_factory=list)
+    """Final snapshots: for the selections topic, after everything else; they belong to position `stop`."""
