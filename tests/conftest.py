@@ -1,0 +1,102 @@
+"""Fixtures for all tests: one real broker for the whole run, topics of their own for each test."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import Broker, BrokerUnavailable, Topics
+from tests.support.broker import any_broker
+
+ROOT = Path(__file__).resolve().parents[1]
+MISSING = pytest.StashKey[str]()
+NEED_BROKER = {"kafka", "topics", "own_broker"}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--crash-full",
+        action="store_true",
+        help="run the whole crash series, also the tests marked crash(full=True)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for name in ("flows", "operators", "schemas"):
+        link = ROOT / "src" / "sluiceway" / name
+        if not link.is_dir():
+            raise pytest.UsageError(
+                f"src/sluiceway/{name} is no link to {name}/: this checkout was made without symbolic links; "
+                "enable git core.symlinks and check out again."
+            )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if NEED_BROKER.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker("kafka")
+    if config.getoption("--crash-full"):
+        return
+    full = [item for item in items if any(mark.kwargs.get("full") for mark in item.iter_markers("crash"))]
+    if full:
+        config.hook.pytest_deselected(items=full)
+        items[:] = [item for item in items if item not in full]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    reason = config.stash.get(MISSING, None)
+    if reason is not None:
+        terminalreporter.write_line(f"NO KAFKA BROKER, ITS TESTS DID NOT RUN: {reason}", red=True, bold=True)
+
+
+def _missing(config: pytest.Config, error: BrokerUnavailable) -> None:
+    """Skip, or fail in CI: there a missing broker would hide half of the tests."""
+    reason = str(error)
+    config.stash[MISSING] = reason.splitlines()[0]
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"no Kafka broker, and CI=true: {reason}", pytrace=False)
+    pytest.skip(f"no Kafka broker: {reason}")
+
+
+@pytest.fixture(scope="session")
+def crash_full(request: pytest.FixtureRequest) -> bool:
+    """Whether the whole crash series is wanted rather than the fast subset."""
+    return bool(request.config.getoption("--crash-full"))
+
+
+@pytest.fixture(scope="session")
+def kafka(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The bootstrap address of the run's one broker."""
+    found = any_broker()
+    try:
+        bootstrap = found.__enter__()
+    except BrokerUnavailable as error:
+        _missing(request.config, error)
+        raise
+    try:
+        yield bootstrap
+    finally:
+        found.__exit__(None, None, None)
+
+
+@pytest.fixture
+def topics(kafka: str) -> Iterator[Topics]:
+    """A factory of topics on the run's broker, removed afterwards: `topics("instances", partitions=4)`."""
+    made = Topics(kafka)
+    yield made
+    made.clear()
+
+
+@pytest.fixture
+def own_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
+    """A broker of the test's own, running, to be killed and restarted at will."""
+    broker = Broker(tmp_path / "broker")
+    try:
+        broker.start()
+    except BrokerUnavailable as error:
+        _missing(request.config, error)
+    yield broker
+    broker.kill()

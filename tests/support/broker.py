@@ -1,0 +1,405 @@
+"""A real Kafka broker: Apache Kafka in KRaft mode on Java, its jars resolved by Maven, or in a container.
+
+`make broker` runs this module; the tests use `Broker` directly. Linux and macOS.
+"""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import base64
+import contextlib
+import fcntl
+import hashlib
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+ROOT = Path(__file__).resolve().parents[2]
+POM = ROOT / "docker" / "broker" / "pom.xml"
+LIBS = POM.parent / "libs"
+IMAGE = "apache/kafka:4.1.1"
+
+SETTINGS: Mapping[str, str] = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "PLAINTEXT",
+    # one node holds the only copy of everything
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "auto.create.topics.enable": "false",
+    # a killed broker may come back after 3 s instead of 9
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    # a timed-out transaction is found within 1 s instead of 10
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+    # everything is allowed until a test denies something
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+}
+
+
+class BrokerUnavailable(RuntimeError):
+    """No broker can be started here; the message is one sentence that says why."""
+
+
+class Broker:
+    """One broker with its data in `directory`, at the same address for its whole life.
+
+    >>> with Broker(tmp_path) as broker:       # doctest: +SKIP
+    ...     produce(broker.bootstrap, ...)
+    """
+
+    def __init__(
+        self, directory: Path, port: int | None = None, settings: Mapping[str, str] | None = None
+    ) -> None:
+        self.directory = directory
+        self.log = directory / "broker.log"
+        self._settings = dict(settings or {})
+        self._fixed_port = port
+        self._ports = (0, 0)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._watchdog: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self._ports[0]}"
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self, timeout: float = 60.0) -> str:
+        """Start, wait until it answers, return the bootstrap address."""
+        if self.running():
+            return self.bootstrap
+        libs = jars()
+        self.directory.mkdir(parents=True, exist_ok=True)
+        for attempt in range(3):
+            if not self._ports[0] or attempt:
+                self._ports = _free_ports(self._fixed_port)
+            self._configure()
+            self._format(libs)
+            self._launch(libs)
+            try:
+                self._wait(timeout)
+            except _PortTaken:
+                if self._fixed_port is not None:
+                    raise
+                continue  # somebody was faster: other ports
+            return self.bootstrap
+        raise BrokerUnavailable(f"no free port after three attempts, see {self.log}")
+
+    def stop(self, timeout: float = 20.0) -> None:
+        """SIGTERM, then SIGKILL for a broker that does not go in time."""
+        self._end(signal.SIGTERM, timeout)
+
+    def kill(self) -> None:
+        """SIGKILL: the crash of a machine, as far as its page cache survives."""
+        self._end(signal.SIGKILL, 20.0)
+
+    def restart(self, timeout: float = 60.0) -> str:
+        """Stop it if it runs; start again on the same data and ports."""
+        self.stop()
+        return self.start(timeout)
+
+    def pause(self) -> None:
+        """SIGSTOP: connections stay open and nothing answers."""
+        self._send(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._send(signal.SIGCONT)
+
+    def tail(self, lines: int = 30) -> str:
+        """The last lines of the broker's log."""
+        if not self.log.exists():
+            return ""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+
+    @property
+    def _properties(self) -> Path:
+        return self.directory / "server.properties"
+
+    def _configure(self) -> None:
+        client, controller = self._ports
+        listener = f"PLAINTEXT://127.0.0.1:{client}"
+        settings = {
+            **SETTINGS,
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "listeners": f"{listener},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": listener,
+            "log.dirs": str(self.directory / "data"),
+            **self._settings,
+        }
+        self._properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+
+    def _format(self, libs: Path) -> None:
+        if (self.directory / "data" / "meta.properties").exists():
+            return
+        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        command = _java(libs, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._properties))
+        _run(command, f"formatting {self.directory} failed")
+
+    def _launch(self, libs: Path) -> None:
+        command = _java(libs, "kafka.Kafka", str(self._properties), heap="512m")
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        # A shell that waits for the end of its input, which comes when we die in whatever way, and then kills
+        # the broker: nothing is left behind, and no thread or fork hook is involved.
+        script = 'trap "" INT TERM HUP; read -r _; kill -9 "$0" 2>/dev/null'
+        self._watchdog = subprocess.Popen(["sh", "-c", script, str(self._process.pid)], stdin=subprocess.PIPE)
+        atexit.register(self.kill)
+
+    def _wait(self, timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        while True:
+            if not self.running():
+                reason, log = f"it exited with {self._code()}", self.tail()
+                self._reap()
+                if "Address already in use" in log:
+                    raise _PortTaken(f"port {self._ports} is taken:\n{log}")
+                break
+            if _listening(self._ports[0]) and answers(self.bootstrap, 2.0):
+                return
+            if time.monotonic() > deadline:
+                reason, log = f"no answer at {self.bootstrap} within {timeout:.0f} s", self.tail()
+                self.kill()
+                break
+            time.sleep(0.05)
+        raise BrokerUnavailable(f"the broker did not start: {reason}; the end of its log:\n{log}")
+
+    def _code(self) -> int | None:
+        return None if self._process is None else self._process.returncode
+
+    def _send(self, number: signal.Signals) -> None:
+        if self._process is None or self._process.poll() is not None:
+            raise RuntimeError("the broker does not run")
+        self._process.send_signal(number)
+
+    def _end(self, number: signal.Signals, timeout: float) -> None:
+        process = self._process
+        if process is None:
+            return
+        if process.poll() is None:
+            process.send_signal(number)
+            process.send_signal(signal.SIGCONT)  # a paused one hears nothing else than SIGKILL
+            try:
+                process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._reap()
+
+    def _reap(self) -> None:
+        if self._watchdog is not None:
+            self._watchdog.kill()  # first, lest it shoot at a number that is somebody else's by now
+            self._watchdog.wait()
+            if self._watchdog.stdin is not None:
+                self._watchdog.stdin.close()
+        self._process = self._watchdog = None
+        atexit.unregister(self.kill)
+
+
+class _PortTaken(BrokerUnavailable):
+    pass
+
+
+def answers(bootstrap: str, timeout: float) -> bool:
+    """Whether a broker at this address says which topics it has."""
+    try:
+        admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        return bool(admin.list_topics(timeout=timeout).brokers)
+    except KafkaException:
+        return False
+
+
+def jars() -> Path:
+    """The folder of Kafka's jars, filled by Maven on the first call and whenever the pom changed."""
+    _check_java()
+    LIBS.mkdir(exist_ok=True)
+    wanted = hashlib.sha256(POM.read_bytes()).hexdigest()
+    stamp = LIBS / ".complete"
+    with (LIBS / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two test runs must not fill it at once
+        if stamp.exists() and stamp.read_text() == wanted:
+            return LIBS
+        maven = shutil.which("mvn")
+        if maven is None:
+            raise BrokerUnavailable("Maven (mvn) is not on the PATH and docker/broker/libs is not filled yet")
+        stamp.unlink(missing_ok=True)
+        for jar in LIBS.glob("*.jar"):
+            jar.unlink()
+        command = [maven, "-q", "-B", "-f", str(POM), "dependency:copy-dependencies"]
+        _run(command, "Maven could not resolve docker/broker/pom.xml")
+        stamp.write_text(wanted)
+    return LIBS
+
+
+def _run(command: list[str], complaint: str) -> None:
+    done = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise BrokerUnavailable(f"{complaint}:\n{done.stdout[-3000:]}")
+
+
+def _check_java() -> None:
+    java = shutil.which("java")
+    if java is None:
+        raise BrokerUnavailable("Java 17 or newer is not on the PATH")
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    version = re.search(r'version "(\d+)', said)
+    if version is None or int(version[1]) < 17:
+        raise BrokerUnavailable(f"Kafka needs Java 17 or newer, `java -version` says: {said.strip()[:200]}")
+
+
+def _java(libs: Path, *arguments: str, heap: str = "128m") -> list[str]:
+    # the simplest collector and compiler: on few cores a broker is ready sooner
+    options = [f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    return ["java", *options, "-cp", f"{libs}/*", *arguments]
+
+
+def _listening(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1.0)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _free_ports(first: int | None) -> tuple[int, int]:
+    """Two free ports below the range the system gives to clients: a client that keeps knocking at the address
+    of a dead broker in that range can connect to itself, and then the broker cannot come back."""
+    found = [] if first is None else [first]
+    while len(found) < 2:
+        port = random.randint(15000, 32000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+            found.append(port)
+    return found[0], found[1]
+
+
+@contextlib.contextmanager
+def container(port: int | None = None) -> Iterator[str]:
+    """The same broker in a container; raises `BrokerUnavailable` where no Docker engine answers."""
+    from testcontainers.core.container import DockerContainer
+    from testcontainers.core.docker_client import DockerClient
+
+    try:
+        engine = DockerClient(timeout=5).client
+        engine.ping()
+        engine.close()
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with Docker, the next broker is tried
+        raise BrokerUnavailable(f"no Docker engine answers: {error}") from None
+    client, _ = _free_ports(port)
+    box = DockerContainer(IMAGE).with_bind_ports(client, client)
+    settings = {
+        **SETTINGS,
+        "controller.quorum.voters": "1@127.0.0.1:9093",
+        "listeners": f"PLAINTEXT://0.0.0.0:{client},CONTROLLER://127.0.0.1:9093",
+        "advertised.listeners": f"PLAINTEXT://{box.get_container_host_ip()}:{client}",
+        "log.dirs": "/tmp/kafka",
+    }
+    for key, value in settings.items():
+        box.with_env("KAFKA_" + key.upper().replace(".", "_"), value)
+    bootstrap = f"{box.get_container_host_ip()}:{client}"
+    with box:
+        deadline = time.monotonic() + 120
+        while not answers(bootstrap, 2.0):
+            if time.monotonic() > deadline:
+                log = box.get_logs()[0][-3000:].decode(errors="replace")
+                raise BrokerUnavailable(f"the container did not answer; the end of its log:\n{log}")
+            time.sleep(0.2)
+        yield bootstrap
+
+
+@contextlib.contextmanager
+def any_broker() -> Iterator[str]:
+    """A test run's broker: at KAFKA_BOOTSTRAP_SERVERS, else in a container, else Apache Kafka on Java."""
+    given = os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
+    if given:
+        if not answers(given, 10.0):
+            raise BrokerUnavailable(f"no broker answers at KAFKA_BOOTSTRAP_SERVERS={given}")
+        yield given
+        return
+    with contextlib.ExitStack() as stack:
+        try:
+            bootstrap = stack.enter_context(container())
+        except BrokerUnavailable:
+            directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="broker-"))
+            bootstrap = stack.enter_context(Broker(Path(directory))).bootstrap
+        yield bootstrap
+
+
+def main() -> None:
+    """Keep one broker running in the foreground until Ctrl-C."""
+    parser = argparse.ArgumentParser(prog="make broker", description=main.__doc__)
+    parser.add_argument("--port", type=int, help="default: 9092 if free, else any")
+    parser.add_argument("--directory", type=Path, default=ROOT / ".broker", help="where its data is kept")
+    given = parser.parse_args()
+    port = given.port or (None if _listening(9092) else 9092)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with contextlib.suppress(KeyboardInterrupt):
+        try:
+            broker = Broker(given.directory.resolve(), port)
+            address = broker.start()
+        except BrokerUnavailable as reason:
+            try:
+                with container(port) as address:
+                    _announce(address)
+                    signal.pause()
+            except BrokerUnavailable as other:
+                sys.exit(f"No broker can be started: {reason}; {other}.")
+            return
+        try:
+            _announce(address)
+            while broker.running():
+                time.sleep(0.5)
+            sys.exit(f"The broker ended by itself; the end of its log:\n{broker.tail()}")
+        finally:
+            broker.stop()
+
+
+def _announce(address: str) -> None:
+    print(f"Kafka answers at {address} (Ctrl-C ends it); for the tests:", flush=True)
+    print(f"  export KAFKA_BOOTSTRAP_SERVERS={address}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

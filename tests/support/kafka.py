@@ -1,0 +1,211 @@
+"""Plain Kafka clients for tests: they share no code with Sluiceway, so they can disagree with it."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import pytest
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
+
+Bytes = bytes | str | None
+ANYONE = "User:ANONYMOUS"  # who every client is on a plaintext listener
+
+
+class Record(NamedTuple):
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+
+
+def produce(
+    bootstrap: str,
+    topic: str,
+    records: Iterable[tuple[Bytes, Bytes] | tuple[Bytes, Bytes, int]],
+    settings: Mapping[str, str | int] | None = None,
+) -> int:
+    """Write (key, value) or (key, value, partition) records in order; return how many; raise any failure."""
+    basic: dict[str, str | int | bool] = {"bootstrap.servers": bootstrap, "enable.idempotence": True}
+    producer = Producer({**basic, "linger.ms": 5, "log_level": 0, **(settings or {})})
+    failures: list[KafkaError] = []
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            failures.append(error)
+
+    count = 0
+    for key, value, *partition in records:
+        while True:
+            try:
+                producer.produce(topic, value, key, partition[0] if partition else -1, on_delivery=delivered)
+                break
+            except BufferError:
+                producer.poll(0.1)
+        count += 1
+        if count % 1000 == 0:
+            producer.poll(0)
+    left = producer.flush(60)
+    if failures:
+        raise KafkaException(failures[0])
+    if left:
+        raise TimeoutError(f"{left} of {count} records to {topic} were not acknowledged within 60 s")
+    return count
+
+
+def read_committed(
+    bootstrap: str,
+    topic: str,
+    partitions: Iterable[int] | None = None,
+    *,
+    uncommitted: bool = False,
+    timeout: float = 30.0,
+) -> dict[int, list[Record]]:
+    """All records from the beginning to the last stable offset, or with `uncommitted` to the very end."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": f"reader-{uuid.uuid4().hex}",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_uncommitted" if uncommitted else "read_committed",
+            "auto.offset.reset": "error",
+            "log_level": 0,
+        }
+    )
+    try:
+        if partitions is None:
+            metadata = consumer.list_topics(topic, timeout=timeout).topics[topic]
+            if metadata.error is not None:
+                raise KafkaException(metadata.error)
+            partitions = metadata.partitions
+        found: dict[int, list[Record]] = {partition: [] for partition in sorted(partitions)}
+        consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in found])
+        unfinished = set(found)
+        deadline = time.monotonic() + timeout
+        while unfinished:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"no end of {topic} {sorted(unfinished)} within {timeout:.0f} s")
+            for message in consumer.consume(1000, 0.1):
+                partition = message.partition()
+                error = message.error()
+                if error is None and partition is not None:
+                    if partition in unfinished:
+                        found[partition].append(_record(message))
+                elif error is not None and error.code() == KafkaError._PARTITION_EOF:
+                    unfinished -= {partition}
+                elif error is not None and not error.retriable():
+                    raise KafkaException(error)
+        return found
+    finally:
+        consumer.close()
+
+
+def _record(message: Message) -> Record:
+    headers = message.headers() or []
+    pairs = headers.items() if isinstance(headers, dict) else headers
+    return Record(_raw(message.key()), _raw(message.value()), [(name, _raw(value)) for name, value in pairs])
+
+
+def _raw(value: bytes | str | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value
+
+
+class Topics:
+    """Makes topics, groups and denials with names of their own on one broker; `clear` removes them all.
+
+    >>> topics("instances", partitions=4, config={"cleanup.policy": "compact"})      # doctest: +SKIP
+    'instances-5f0c9a1e'
+    """
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self.admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        self._topics: list[str] = []
+        self._groups: list[str] = []
+        self._denied: set[str] = set()
+
+    def __call__(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
+        """Create a topic that keeps its records (`retention.ms=-1`) unless `config` says otherwise."""
+        unique = f"{name}-{uuid.uuid4().hex[:8]}"
+        settings = {"retention.ms": "-1", **(config or {})}
+        new = NewTopic(unique, num_partitions=partitions, replication_factor=1, config=settings)
+        self.admin.create_topics([new])[unique].result(30)
+        self._topics.append(unique)
+        deadline = time.monotonic() + 30
+        while not self._led(unique, partitions):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"topic {unique} has no leaders after 30 s")
+            time.sleep(0.02)
+        return unique
+
+    def group(self, name: str = "group") -> str:
+        """A consumer group's name; what it committed is removed afterwards."""
+        unique = f"{name}-{uuid.uuid4().hex[:8]}"
+        self._groups.append(unique)
+        return unique
+
+    def deny_write(self, topic: str) -> None:
+        """From now on producing to it fails with TOPIC_AUTHORIZATION_FAILED; all else stays allowed."""
+        rules = [
+            # a topic with any rule is closed but for its rules
+            _rule(topic, AclOperation.ALL, AclPermissionType.ALLOW),
+            _rule(topic, AclOperation.WRITE, AclPermissionType.DENY),
+        ]
+        try:
+            for done in self.admin.create_acls(rules, request_timeout=30).values():
+                done.result(30)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.SECURITY_DISABLED:
+                pytest.skip("this broker has no authorizer")
+            raise
+        self._denied.add(topic)
+
+    def allow_write(self, topic: str) -> None:
+        """Take a denial back."""
+        kind, pattern = ResourceType.TOPIC, ResourcePatternType.LITERAL
+        rules = AclBindingFilter(kind, topic, pattern, ANYONE, "*", AclOperation.ANY, AclPermissionType.ANY)
+        for done in self.admin.delete_acls([rules], request_timeout=30).values():
+            done.result(30)
+        self._denied.discard(topic)
+
+    def clear(self) -> None:
+        for topic in sorted(self._denied):
+            self.allow_write(topic)
+        pending = list(self.admin.delete_topics(self._topics).values()) if self._topics else []
+        pending += list(self.admin.delete_consumer_groups(self._groups).values()) if self._groups else []
+        for done in pending:
+            with contextlib.suppress(KafkaException):  # gone already, or a group that never came to be
+                done.result(30)
+        self._topics.clear()
+        self._groups.clear()
+
+    def _led(self, topic: str, partitions: int) -> bool:
+        metadata = self.admin.list_topics(topic, timeout=10).topics[topic]
+        leaders = [partition.leader for partition in metadata.partitions.values()]
+        return metadata.error is None and len(leaders) == partitions and min(leaders) >= 0
+
+
+def _rule(topic: str, operation: AclOperation, permission: AclPermissionType) -> AclBinding:
+    kind, pattern = ResourceType.TOPIC, ResourcePatternType.LITERAL
+    return AclBinding(kind, topic, pattern, ANYONE, "*", operation, permission)
