@@ -27,6 +27,14 @@ class Learner(Protocol):
 
     STATE_VERSION: ClassVar[int]
 
+    @classmethod
+    def is_compiled(cls) -> bool:
+        """Whether learning can start at once; if not, the first call compiles for some seconds."""
+
+    @classmethod
+    def warm_up(cls) -> None:
+        """Compile now, or load what an earlier process has compiled."""
+
     @property
     def params(self) -> dict[str, Any]:
         """The hyper-parameters, as given or defaulted: what makes the same operator again."""
@@ -55,7 +63,13 @@ class Learner(Protocol):
         """Score, then learn, row by row; unlabelled rows (y = 0) are scored only."""
 
     def advance(
-        self, batch: InstanceBatch, start: int, stop: int, scores: NDArray[np.float64], *, until_change: bool = False
+        self,
+        batch: InstanceBatch,
+        start: int,
+        stop: int,
+        scores: NDArray[np.float64],
+        *,
+        until_change: bool = False,
     ) -> int:
         """Prequential over rows [start, stop), scores written in place at their rows; the next row to do.
 

@@ -1,0 +1,49 @@
+"""The one way a kernel is compiled: at its first call, to run without the interpreter's lock, and kept.
+
+Compiled code is kept beside the sources or in the user's cache directory, wherever Numba may write. A
+read-only installation with neither still works: each process then compiles for itself.
+
+Every kernel has one signature (`slots.Rows`, `slots.Model` and scalars), so it is compiled exactly once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import numba
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _digest_of_kernels() -> str:
+    sources = sorted(Path(__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
+
+
+# Numba looks for changes in a kernel's own file only, but kernels call each other across this folder.
+_KERNELS = _digest_of_kernels()
+
+
+def kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile when first called. No fastmath: sums must not depend on the machine's vector width."""
+    compiled: Any = numba.njit(nogil=True)(function)
+    try:
+        compiled.enable_caching()
+    except RuntimeError:  # nowhere to write
+        return compiled  # type: ignore[no-any-return]
+    stored = compiled._cache._cache_file  # noqa: SLF001
+    stored._source_stamp = (stored._source_stamp, _KERNELS)  # noqa: SLF001
+    return compiled  # type: ignore[no-any-return]
+
+
+def is_compiled(function: Callable[..., Any]) -> bool:
+    """Whether a call can start at once: the machine code is in memory or kept from an earlier process."""
+    compiled: Any = function
+    if compiled.signatures:
+        return True
+    stored = getattr(compiled._cache, "_cache_file", None)  # noqa: SLF001
+    return stored is not None and bool(stored._load_index())  # noqa: SLF001

@@ -1,0 +1,185 @@
+"""Weights in slots: what a linear learner with few non-zero weights keeps, and how sparse rows meet it.
+
+Slots 1 to `counts[ACTIVE]` hold the non-zero weights. Slot 0 stands for every other feature: its weight is
+always 0, so a row is scored without a branch. A feature with weight 0 has no slot and no state at all.
+
+The order of slots follows from the instances alone: features that enter take the slots of those that leave in
+turn, then new slots at the end. How the instances were batched never shows.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sluiceway.operators.kernels.compile import kernel
+
+ACTIVE, VERSION = 0, 1
+
+_LARGEST = float(np.finfo(np.float64).max)
+
+
+class Rows(NamedTuple):
+    """The rows of a batch, read-only."""
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    values: NDArray[np.float64]
+    y: NDArray[np.int8]
+
+
+class Model(NamedTuple):
+    """All that a kernel reads and writes."""
+
+    counts: NDArray[np.int64]
+    """[ACTIVE], [VERSION]: non-zero weights, labelled instances learnt."""
+    # by slot
+    weight: NDArray[np.float64]
+    key: NDArray[np.int64]
+    since: NDArray[np.int64]
+    held: NDArray[np.int64]
+    """In which slot the name stood when the batch's names were bound; 0: it has come from the batch since."""
+    local: NDArray[np.int32]
+    """Its index in the batch's names; -1: not there."""
+    # by index in the batch's names
+    slot_of: NDArray[np.int32]
+    name_key: NDArray[np.int64]
+    # scratch, by place in the row
+    touched: NDArray[np.int32]
+    """The slot of each non-zero; -1: to be left out of the step."""
+    entrant: NDArray[np.float64]
+    """Weights of features that have no slot yet."""
+    entrant_name: NDArray[np.int32]
+    ordering: NDArray[np.int64]
+    """Room for one number for each slot and each entrant."""
+
+
+@kernel
+def bounded(value: float) -> float:
+    """Sums of finite numbers that leave the range of floats stay at its end."""
+    if np.isnan(value):  # both ends at once
+        return 0.0
+    return min(max(value, -_LARGEST), _LARGEST)
+
+
+@kernel
+def score_row(rows: Rows, row: int, m: Model) -> float:
+    """f = w . x, summed in the order of the record."""
+    first = rows.indptr[row]
+    f = 0.0
+    for j in range(first, rows.indptr[row + 1]):
+        slot = m.slot_of[rows.indices[j]]
+        m.touched[j - first] = slot
+        f += m.weight[slot] * rows.values[j]
+    return bounded(f)
+
+
+@kernel
+def step_row(rows: Rows, row: int, m: Model, step: float) -> int:
+    """w <- w + step x, after `score_row` of the same row. The number of entrants."""
+    first = rows.indptr[row]
+    entrants = 0
+    for j in range(first, rows.indptr[row + 1]):
+        slot = m.touched[j - first]
+        change = step * rows.values[j]
+        if slot > 0:
+            m.weight[slot] = bounded(m.weight[slot] + change)
+        elif slot == 0:
+            m.entrant[entrants] = bounded(change)
+            m.entrant_name[entrants] = rows.indices[j]
+            entrants += change != 0.0
+    return entrants
+
+
+@kernel
+def scale(m: Model, entrants: int, factor: float) -> None:
+    """w <- factor w."""
+    for slot in range(1, m.counts[ACTIVE] + 1):
+        m.weight[slot] *= factor
+    for e in range(entrants):
+        m.entrant[e] *= factor
+
+
+@kernel
+def norm(m: Model, entrants: int) -> float:
+    """||w||_2, in four sums so that additions need not wait for each other."""
+    active = m.counts[ACTIVE]
+    a = b = c = d = 0.0
+    whole = 1 + active // 4 * 4
+    for slot in range(1, whole, 4):
+        a += m.weight[slot] * m.weight[slot]
+        b += m.weight[slot + 1] * m.weight[slot + 1]
+        c += m.weight[slot + 2] * m.weight[slot + 2]
+        d += m.weight[slot + 3] * m.weight[slot + 3]
+    for slot in range(whole, active + 1):
+        a += m.weight[slot] * m.weight[slot]
+    whole = entrants // 4 * 4
+    for e in range(0, whole, 4):
+        a += m.entrant[e] * m.entrant[e]
+        b += m.entrant[e + 1] * m.entrant[e + 1]
+        c += m.entrant[e + 2] * m.entrant[e + 2]
+        d += m.entrant[e + 3] * m.entrant[e + 3]
+    for e in range(whole, entrants):
+        a += m.entrant[e] * m.entrant[e]
+    return math.sqrt((a + b) + (c + d))
+
+
+@kernel
+def settle(m: Model, entrants: int) -> bool:
+    """Slots whose weight is 0 are given up, entrants whose weight is not 0 get one. Whether any did."""
+    active = m.counts[ACTIVE]
+    entering = 0
+    for e in range(entrants):
+        if m.entrant[e] != 0.0:
+            m.entrant[entering] = m.entrant[e]
+            m.entrant_name[entering] = m.entrant_name[e]
+            entering += 1
+    seated = 0
+    vacant = 0
+    for slot in range(1, active + 1):
+        if m.weight[slot] != 0.0:
+            continue
+        if m.local[slot] >= 0:
+            m.slot_of[m.local[slot]] = 0
+        if seated < entering:
+            _seat(m, slot, seated)
+            seated += 1
+        else:
+            vacant += 1
+    if vacant:
+        _close_up(m)
+    for e in range(seated, entering):
+        m.counts[ACTIVE] += 1
+        _seat(m, m.counts[ACTIVE], e)
+    return entering + vacant > 0
+
+
+@kernel
+def _seat(m: Model, slot: int, e: int) -> None:
+    name = m.entrant_name[e]
+    m.weight[slot] = m.entrant[e]
+    m.key[slot] = m.name_key[name]
+    m.since[slot] = m.counts[VERSION]
+    m.held[slot] = 0
+    m.local[slot] = name
+    m.slot_of[name] = slot
+
+
+@kernel
+def _close_up(m: Model) -> None:
+    last = 0
+    for slot in range(1, m.counts[ACTIVE] + 1):
+        if m.weight[slot] == 0.0:
+            continue
+        last += 1
+        m.weight[last] = m.weight[slot]
+        m.key[last] = m.key[slot]
+        m.since[last] = m.since[slot]
+        m.held[last] = m.held[slot]
+        m.local[last] = m.local[slot]
+        if m.local[last] >= 0:
+            m.slot_of[m.local[last]] = last
+    m.counts[ACTIVE] = last

@@ -1,0 +1,288 @@
+"""What all linear learners with few non-zero weights share: names, slots, batches and state; no algorithm.
+
+A batch's names are mapped to slots once, and not at all when the batch before had the very same tuple of
+names. The names of the slots are brought up to date only when someone asks.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from itertools import repeat
+from numbers import Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sluiceway.operators.contract import Selected
+from sluiceway.operators.kernels.compile import is_compiled
+from sluiceway.operators.kernels.keys import feature_keys, keys_of_blob
+from sluiceway.operators.kernels.slots import ACTIVE, VERSION, Model, Rows
+from sluiceway.schemas.batch import InstanceBatch
+
+_LARGEST = float(np.finfo(np.float64).max)
+_FLOATS, _INTEGERS = np.dtype("<f8"), np.dtype("<i8")
+
+
+class LinearLearner(ABC):
+    """A `Learner` whose selection is its at most `k` non-zero weights; an algorithm adds `_learn_rows`."""
+
+    NAME: ClassVar[str]
+    STATE_VERSION: ClassVar[int] = 1
+    KERNEL: ClassVar[Callable[..., Any]]
+
+    def __init__(self, *, k: int) -> None:
+        self._k = k
+        self._names: list[str] = [""]  # by slot, as of the last binding
+        self._slots: dict[str, int] = {}
+        self._bound: tuple[str, ...] = ()
+        self._model = Model(
+            counts=np.zeros(2, dtype=np.int64),
+            weight=np.zeros(1),
+            key=np.zeros(1, dtype=np.int64),
+            since=np.zeros(1, dtype=np.int64),
+            held=np.zeros(1, dtype=np.int64),
+            local=np.full(1, -1, dtype=np.int32),
+            slot_of=np.zeros(0, dtype=np.int32),
+            name_key=np.zeros(0, dtype=np.int64),
+            touched=np.zeros(0, dtype=np.int32),
+            entrant=np.zeros(0),
+            entrant_name=np.zeros(0, dtype=np.int32),
+            ordering=np.zeros(1, dtype=np.int64),
+        )
+
+    @abstractmethod
+    def _learn_rows(
+        self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool
+    ) -> int:
+        """The algorithm: rows [start, stop) in turn; the next row to do."""
+
+    @property
+    @abstractmethod
+    def params(self) -> dict[str, Any]:
+        """The hyper-parameters."""
+
+    def __repr__(self) -> str:
+        params = ", ".join(f"{name}={value!r}" for name, value in self.params.items())
+        return f"{type(self).__name__}({params})"
+
+    @classmethod
+    def is_compiled(cls) -> bool:
+        return is_compiled(cls.KERNEL) and is_compiled(keys_of_blob)
+
+    @classmethod
+    def warm_up(cls) -> None:
+        cls(k=1).learn_one({"0": 1.0}, 1)
+
+    @property
+    def version(self) -> int:
+        return int(self._model.counts[VERSION])
+
+    @property
+    def selected(self) -> list[Selected]:
+        self._settle_names()
+        active = slice(1, len(self._names))
+        weight, key, since = self._model.weight[active], self._model.key[active], self._model.since[active]
+        order = np.lexsort((key, -np.abs(weight)))
+        names = map(self._names.__getitem__, (order + 1).tolist())
+        return list(map(Selected, names, weight[order].tolist(), since[order].tolist()))
+
+    def metrics(self) -> dict[str, float]:
+        return {}
+
+    def score_one(self, x: Mapping[str, float]) -> float:
+        self._settle_names()
+        slots, weight = self._slots, self._model.weight
+        f = 0.0
+        for name, value in zip(x, _numbers(x), strict=True):
+            slot = slots.get(name)
+            if slot is not None:
+                f += weight.item(slot) * value
+        return min(max(f, -_LARGEST), _LARGEST) if not math.isnan(f) else 0.0
+
+    def predict_one(self, x: Mapping[str, float]) -> int:
+        return 1 if self.score_one(x) > 0 else -1
+
+    def learn_one(self, x: Mapping[str, float], y: int) -> None:
+        values = _numbers(x)
+        if isinstance(y, bool | np.bool_) or y not in (-1, 1):
+            raise ValueError(f"label {y!r} is not -1 or +1")
+        batch = InstanceBatch(
+            names=tuple(x),
+            indptr=np.array((0, len(values)), dtype=np.int64),
+            indices=np.arange(len(values), dtype=np.int32),
+            values=np.array(values, dtype=np.float64),
+            y=np.array((y,), dtype=np.int8),
+            ts=(nothing := np.zeros(1, dtype=np.int64)),
+            offset=nothing,
+            next_offset=nothing,
+        )
+        self.learn_many(batch)
+
+    def learn_many(self, batch: InstanceBatch) -> None:
+        self.prequential(batch)
+
+    def prequential(self, batch: InstanceBatch) -> NDArray[np.float64]:
+        scores = np.empty(len(batch))
+        self.advance(batch, 0, len(batch), scores)
+        return scores
+
+    def advance(
+        self,
+        batch: InstanceBatch,
+        start: int,
+        stop: int,
+        scores: NDArray[np.float64],
+        *,
+        until_change: bool = False,
+    ) -> int:
+        if not 0 <= start <= stop <= len(batch):
+            raise ValueError(f"rows [{start}, {stop}) are not rows of a batch of {len(batch)}")
+        if scores.dtype != np.float64 or scores.shape != (len(batch),) or not scores.flags.carray:
+            raise ValueError(f"scores must be a plain array of {len(batch)} floats")
+        if start == stop:
+            return stop
+        if batch.names is not self._bound:
+            self._bind(batch.names)
+        self._make_room(batch.indptr[start : stop + 1])
+        rows = Rows(
+            _read_only(batch.indptr), _read_only(batch.indices), _read_only(batch.values), _read_only(batch.y)
+        )
+        return self._learn_rows(rows, start, stop, scores, until_change)
+
+    def state(self) -> dict[str, Any]:
+        self._settle_names()
+        active = slice(1, len(self._names))
+        return {
+            "operator": self.NAME,
+            "state_version": self.STATE_VERSION,
+            "params": self.params,
+            "version": self.version,
+            "names": self._names[1:],
+            "weights": self._model.weight[active].astype(_FLOATS, copy=False).tobytes(),
+            "since": self._model.since[active].astype(_INTEGERS, copy=False).tobytes(),
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        if state.get("operator") != cls.NAME:
+            raise ValueError(f"this is the state of {state.get('operator')!r}, not of {cls.NAME!r}")
+        if state.get("state_version") != cls.STATE_VERSION:
+            raise ValueError(
+                f"this state of {cls.NAME!r} has version {state.get('state_version')!r}; "
+                f"this release of sluiceway reads version {cls.STATE_VERSION}"
+            )
+        model = cls(**state["params"])
+        model._restore(state)
+        return model
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        names = state["names"]
+        self._names = ["", *names]
+        self._slots = {name: slot for slot, name in enumerate(names, start=1)}
+        self._grow_slots(len(names))
+        active = slice(1, len(names) + 1)
+        self._model.weight[active] = np.frombuffer(state["weights"], dtype=_FLOATS)
+        self._model.since[active] = np.frombuffer(state["since"], dtype=_INTEGERS)
+        self._model.key[active] = feature_keys(names)
+        self._model.held[active] = np.arange(1, len(names) + 1)
+        self._model.local[active] = -1
+        self._model.counts[:] = (len(names), state["version"])
+
+    def _bind(self, names: tuple[str, ...]) -> None:
+        self._settle_names()
+        slot_of = np.fromiter(map(self._slots.get, names, repeat(0)), dtype=np.int32, count=len(names))
+        present = np.flatnonzero(slot_of)
+        self._model.local[1 : len(self._names)] = -1
+        self._model.local[slot_of[present]] = present
+        self._model = self._model._replace(slot_of=slot_of, name_key=feature_keys(names))
+        self._bound = names
+
+    def _settle_names(self) -> None:
+        """Bring `_names` and `_slots` up to date: only what has changed since is looked at by name."""
+        active = int(self._model.counts[ACTIVE])
+        held = self._model.held[1 : active + 1]
+        home = np.arange(1, active + 1)
+        moved: list[int] = (np.flatnonzero(held != home) + 1).tolist()
+        if not moved and active + 1 == len(self._names):
+            return
+        was, local = self._model.held, self._model.local
+        names = [self._names[was[slot]] or self._bound[local[slot]] for slot in moved]
+        for slot in moved:
+            if slot < len(self._names):
+                del self._slots[self._names[slot]]
+        for name in self._names[active + 1 :]:
+            del self._slots[name]
+        del self._names[active + 1 :]
+        self._names += repeat("", active + 1 - len(self._names))
+        for slot, name in zip(moved, names, strict=True):
+            self._names[slot] = name
+            self._slots[name] = slot
+        held[:] = home
+
+    def _make_room(self, indptr: NDArray[np.int64]) -> None:
+        """For what these rows can bring at most; slots never beyond `k`."""
+        bringing = min(int(indptr[-1] - indptr[0]), len(self._model.slot_of))
+        self._grow_slots(min(self._k, int(self._model.counts[ACTIVE]) + bringing))
+        longest = int(np.diff(indptr).max())
+        if longest > len(self._model.touched):
+            self._model = self._model._replace(
+                touched=np.zeros(longest, dtype=np.int32),
+                entrant=np.zeros(longest),
+                entrant_name=np.zeros(longest, dtype=np.int32),
+            )
+        if len(self._model.weight) + longest > len(self._model.ordering):
+            room = np.zeros(len(self._model.weight) + len(self._model.touched), dtype=np.int64)
+            self._model = self._model._replace(ordering=room)
+
+    def _grow_slots(self, slots: int) -> None:
+        had = len(self._model.weight) - 1
+        if slots <= had:
+            return
+        more = min(max(slots, 2 * had), self._k) - had
+        by_slot = ("weight", "key", "since", "held", "local")
+        grown = {field: np.pad(getattr(self._model, field), (0, more)) for field in by_slot}
+        self._model = self._model._replace(**grown)
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _numbers(x: Mapping[str, float]) -> list[float]:
+    """The values of `x` as floats, or `ValueError` for the first feature that cannot be used."""
+    values = []
+    for name, value in x.items():
+        if type(name) is not str or not name:
+            raise ValueError(f"feature {name!r} must be named by a string that is not empty")
+        if type(value) is not float:
+            if isinstance(value, bool) or not isinstance(value, Real):
+                raise ValueError(f"feature {name!r} is {value!r}, not a number")
+            try:
+                value = float(value)
+            except OverflowError:
+                value = math.inf
+        if not math.isfinite(value):
+            raise ValueError(f"feature {name!r} is {value}: values must be finite")
+        values.append(value)
+    return values
+
+
+def whole_number(name: str, value: Any, *, least: int, most: int = 2**31 - 2) -> int:
+    """The hyper-parameter as an int, or `ValueError` naming it."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, not {value!r}")
+    if value > most:
+        raise ValueError(f"{name} must be at most {most}, not {value!r}")
+    return int(value)
+
+
+def positive_number(name: str, value: Any) -> float:
+    """The hyper-parameter as a finite float above 0, or `ValueError` naming it."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not (0 < float(value) < math.inf):
+        raise ValueError(f"{name} must be a finite number above 0, not {value!r}")
+    return float(value)

@@ -1,0 +1,106 @@
+"""Online feature selection by sparse projection.
+
+Wang, Zhao, Hoi, Jin: "Online Feature Selection and Its Applications", IEEE TKDE 26(3), 2014, algorithm 2.
+
+    f = w . x
+    if y f <= 1:    w <- w + η y x
+                    w <- min(1, (1/√λ) / ‖w‖₂) w
+                    w <- truncate(w, B)
+
+| symbol | here | what |
+|---|---|---|
+| B | `k` | how many weights may differ from 0 |
+| η | `eta` | step |
+| λ | `lam` | 1/√λ is the radius of the ball that weights are kept in (the paper's √λ is a misprint) |
+| w | `weight` | weights; after truncation, so prediction uses at most B features |
+
+`decay` adds what the listing has and the paper's tables were made without: w <- (1 - λη) w before the step,
+and also when no step is due.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sluiceway.operators.kernels.compile import kernel
+from sluiceway.operators.kernels.slots import VERSION, Model, Rows, norm, scale, score_row, step_row
+from sluiceway.operators.kernels.truncation import truncate
+from sluiceway.operators.learners.linear import LinearLearner, positive_number, whole_number
+
+
+@kernel
+def project(m: Model, entrants: int, radius: float) -> None:
+    length = norm(m, entrants)
+    if length == np.inf:  # the squares left the range of floats, the weights did not
+        scale(m, entrants, 2.0**-600)
+        length = norm(m, entrants)
+    if length > radius:
+        scale(m, entrants, radius / length)
+
+
+@kernel
+def learn_rows(
+    rows: Rows, start: int, stop: int, m: Model, scores: NDArray[np.float64], until_change: bool,
+    k: int, eta: float, radius: float, shrink: float,
+) -> int:  # fmt: skip
+    for row in range(start, stop):
+        f = score_row(rows, row, m)
+        scores[row] = f
+        y = rows.y[row]
+        if y == 0:
+            continue
+        m.counts[VERSION] += 1
+        entrants = 0
+        if y * f <= 1.0:
+            if shrink != 1.0:
+                scale(m, 0, shrink)
+            entrants = step_row(rows, row, m, eta * y)
+            project(m, entrants, radius)
+        elif shrink != 1.0:
+            scale(m, 0, shrink)
+        else:
+            continue
+        if truncate(m, entrants, k) and until_change:
+            return row + 1
+    return stop
+
+
+class OFS(LinearLearner):
+    """Online feature selection: a large-margin step, projection onto a ball, all but `k` weights dropped.
+
+    >>> model = OFS(k=1)
+    >>> model.learn_one({"free": 1.0, "len": 0.5}, 1)
+    >>> model.selected
+    [Selected(feature='free', weight=0.2, since=1)]
+    >>> model.score_one({"free": 2.0, "len": 9.0})
+    0.4
+    """
+
+    NAME: ClassVar[str] = "ofs"
+    KERNEL = learn_rows
+
+    def __init__(self, *, k: int, eta: float = 0.2, lam: float = 0.01, decay: bool = False) -> None:
+        super().__init__(k=whole_number("k", k, least=1))
+        self._eta = positive_number("eta", eta)
+        self._lam = positive_number("lam", lam)
+        if type(decay) is not bool:
+            raise ValueError(f"decay must be true or false, not {decay!r}")
+        if decay and self._eta * self._lam >= 1:
+            raise ValueError(f"with decay, eta * lam must be below 1, not {self._eta * self._lam!r}")
+        self._decay = decay
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return {"k": self._k, "eta": self._eta, "lam": self._lam, "decay": self._decay}
+
+    def _learn_rows(
+        self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool
+    ) -> int:
+        radius = 1.0 / float(np.sqrt(self._lam))
+        shrink = 1.0 - self._lam * self._eta if self._decay else 1.0
+        return learn_rows(
+            rows, start, stop, self._model, scores, until_change, self._k, self._eta, radius, shrink
+        )

@@ -1,0 +1,74 @@
+"""The perceptron with truncation: the simple baseline of online feature selection.
+
+Wang, Zhao, Hoi, Jin: "Online Feature Selection and Its Applications", IEEE TKDE 26(3), 2014, algorithm 1
+(PE_trun).
+
+    f = w . x
+    if y f <= 0:    w <- truncate(w + y x, B)
+
+| symbol | here | what |
+|---|---|---|
+| B | `k` | how many weights may differ from 0 |
+| w | `weight` | weights; after truncation, so prediction uses at most B features |
+
+No bound on its mistakes holds: two instances in turn, each cutting off what the other taught, keep it wrong
+for ever (the paper's section 3.2.1). OFS is the remedy.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sluiceway.operators.kernels.compile import kernel
+from sluiceway.operators.kernels.slots import VERSION, Model, Rows, score_row, step_row
+from sluiceway.operators.kernels.truncation import truncate
+from sluiceway.operators.learners.linear import LinearLearner, whole_number
+
+
+@kernel
+def learn_rows(
+    rows: Rows, start: int, stop: int, m: Model, scores: NDArray[np.float64], until_change: bool, k: int
+) -> int:
+    for row in range(start, stop):
+        f = score_row(rows, row, m)
+        scores[row] = f
+        y = rows.y[row]
+        if y == 0:
+            continue
+        m.counts[VERSION] += 1
+        if y * f > 0.0:
+            continue
+        entrants = step_row(rows, row, m, float(y))
+        if truncate(m, entrants, k) and until_change:
+            return row + 1
+    return stop
+
+
+class PerceptronTruncated(LinearLearner):
+    """The perceptron, all but the `k` largest weights dropped after each mistake.
+
+    >>> model = PerceptronTruncated(k=1)
+    >>> model.learn_one({"free": 1.0, "len": 0.5}, 1)
+    >>> model.selected
+    [Selected(feature='free', weight=1.0, since=1)]
+    >>> model.predict_one({"len": 9.0})
+    -1
+    """
+
+    NAME: ClassVar[str] = "perceptron-truncated"
+    KERNEL = learn_rows
+
+    def __init__(self, *, k: int) -> None:
+        super().__init__(k=whole_number("k", k, least=1))
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return {"k": self._k}
+
+    def _learn_rows(
+        self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool
+    ) -> int:
+        return learn_rows(rows, start, stop, self._model, scores, until_change, self._k)
