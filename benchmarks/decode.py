@@ -1,0 +1,85 @@
+"""What decoding costs, in CPU time: orjson alone, and the decoder with everything it checks and builds.
+
+Run with `python -m benchmarks.decode`.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+
+import orjson
+from rich.console import Console
+from rich.table import Table
+
+from sluiceway.schemas.decode import Decoder
+from sluiceway.schemas.lane import RawPoll
+
+RECORDS = 1000
+ROUNDS = 15
+
+
+def values_of(kind: str) -> list[bytes]:
+    rng = random.Random(7)
+    names = [f"sensor.reading_{i:03d}" for i in range(100)]
+
+    def x() -> object:
+        if kind == "named, 100 features":
+            return {name: rng.gauss(0, 1) for name in names}
+        if kind == "array, 100 features":
+            return [rng.gauss(0, 1) for _ in range(100)]
+        if kind == "words, 60 of 50,000":
+            return {f"word{rng.randrange(50_000)}": rng.randint(1, 9) for _ in range(60)}
+        return {name: rng.gauss(0, 1) for name in names[:5]}
+
+    return [
+        orjson.dumps({"id": f"e-{i}", "ts": 1763251200000 + i, "x": x(), "y": rng.random() < 0.5})
+        for i in range(RECORDS)
+    ]
+
+
+def parse(values: list[bytes]) -> None:
+    for value in values:
+        orjson.loads(value)
+
+
+def microseconds(work: Callable[[], object]) -> float:
+    """Median CPU time a record."""
+    times = []
+    for _ in range(ROUNDS):
+        start = time.process_time()
+        work()
+        times.append(time.process_time() - start)
+    return statistics.median(times) * 1e6 / RECORDS
+
+
+def main() -> None:
+    table = Table(title="Decoding, µs of CPU a record")
+    table.add_column("record")
+    for column in ("bytes", "orjson", "decoder", "beyond orjson"):
+        table.add_column(column, justify="right")
+    for kind in ("named, 100 features", "array, 100 features", "words, 60 of 50,000", "named, 5 features"):
+        values = values_of(kind)
+        poll = RawPoll(
+            lane=0,
+            start=0,
+            stop=RECORDS,
+            end=False,
+            keys=[b"mail"] * RECORDS,
+            values=list(values),
+            offsets=list(range(RECORDS)),
+            next_offsets=list(range(1, RECORDS + 1)),
+        )
+        decoder = Decoder("instances", 1)
+        parsing = microseconds(partial(parse, values))
+        decoding = microseconds(partial(decoder.decode, poll))
+        size = sum(map(len, values)) // RECORDS
+        table.add_row(kind, f"{size:,}", f"{parsing:.1f}", f"{decoding:.1f}", f"{decoding - parsing:.1f}")
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,504 @@
+"""One poll of raw messages -> one columnar batch a stream, and a dead letter for each record that cannot be used.
+
+A record is a JSON object (orjson's JSON: UTF-8, no NaN, no infinity; of repeated members the last counts).
+A member that is null counts as absent, and unknown members are ignored.
+
+    x   object, name -> number, no name empty; or array of numbers, named "0", "1", ... or by `feature_names`.
+        A number is any JSON number that is finite as a float64; true and false are not numbers.
+        A zero says the same as an absent feature, so zeros do not enter the batch.
+    y   the label: without `classes` true/false, 1/-1 or 1/0 (1.0 is not a label); with `classes` one of those,
+        of the same JSON type. In the batch: -1 and +1 for two classes, 1, 2, 3, ... for more, 0 = unlabelled.
+    id  a string that is not empty, or an integer, which becomes its decimal text.
+    ts  an integer, milliseconds, 0 to 2**63 - 1.
+
+Without `x`, a record with `id` and `y` is the later label of an earlier instance; any other is refused.
+`sluiceway.schemas.records` states the same rules as typed models; the tests hold the two to each other.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count
+from struct import Struct
+from struct import error as StructError
+from typing import Any, Literal, NoReturn
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from sluiceway.schemas.batch import UNLABELLED, InstanceBatch
+from sluiceway.schemas.lane import DeadLetter, LaneBatch, RawPoll
+
+Label = str | int | bool
+
+ErrorClass = Literal[
+    "tombstone",
+    "empty",
+    "not-utf8",
+    "not-json",
+    "not-an-object",
+    "bad-key",
+    "bad-stream",
+    "missing-x",
+    "bad-x",
+    "bad-feature",
+    "too-many-features",
+    "bad-label",
+    "bad-id",
+    "bad-ts",
+]
+
+ERROR_CLASSES: Mapping[ErrorClass, str] = {
+    "tombstone": "the message has no value",
+    "empty": "the value has no bytes",
+    "not-utf8": "the value is not UTF-8",
+    "not-json": "the value is not JSON, or nested too deeply",
+    "not-an-object": "the value is JSON but not an object",
+    "bad-key": "the message key, which names the stream, is not UTF-8",
+    "bad-stream": "the member `stream`, which names the stream, is not a string or is empty",
+    "missing-x": "there is no `x`, and it is no later label either: `id` or `y` is missing too",
+    "bad-x": "`x` is neither an object nor an array, or an array longer than `feature_names`",
+    "bad-feature": "a feature's value is not a finite number, or its name is empty",
+    "too-many-features": "`x` has more features than `max_features_per_instance`",
+    "bad-label": "`y` is none of the accepted labels",
+    "bad-id": "`id` is neither an integer nor a string that is not empty",
+    "bad-ts": "`ts` is not an integer of milliseconds from 0 to 2**63 - 1",
+}
+"""Every reason for which decoding refuses a record."""
+
+STAGE = "decode"
+MESSAGE_LENGTH = 300
+MAX_FEATURES_PER_INSTANCE = 100_000
+MAX_CLASSES = 127
+
+_BINARY: dict[tuple[type, object], int] = {
+    (bool, True): 1,
+    (bool, False): -1,
+    (int, 1): 1,
+    (int, -1): -1,
+    (int, 0): -1,
+}
+_MAX_TS = 2**63 - 1
+
+_KEPT_BYTES = 64 * 2**20
+"""How much the names kept from poll to poll may weigh, all streams together."""
+_KEPT_NAMES = 1024
+"""So many names may gather for a stream whatever it uses; beyond, twice the names of its newest poll."""
+
+
+class Decoder:
+    """Decodes the polls of one topic.
+
+    `stream` says what names a record's stream: the message "key", the record's "member" `stream` (as in directory
+    topics), or the "partition" (streams `partition-0`, `partition-1`, ...). A record with no key or an empty one,
+    or whose member is absent or null, belongs to `default` on a topic of one partition, else to
+    `default-<partition>`.
+
+    What a decoder remembers from poll to poll only saves time: a stream whose records keep their names gets the
+    very same `names` tuple in every batch, possibly with names that this batch does not use.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        partitions: int,
+        stream: Literal["key", "partition", "member"] = "key",
+        classes: Sequence[Label] | None = None,
+        feature_names: Sequence[str] | None = None,
+        max_features_per_instance: int = MAX_FEATURES_PER_INSTANCE,
+    ) -> None:
+        if partitions < 1:
+            raise ValueError(f"a topic has at least one partition, not {partitions}")
+        if stream not in ("key", "partition", "member"):
+            raise ValueError(f'stream must be "key", "partition" or "member", not {stream!r}')
+        if max_features_per_instance < 1:
+            raise ValueError(f"max_features_per_instance must be at least 1, not {max_features_per_instance}")
+        self.topic = topic
+        self.partitions = partitions
+        self.stream = stream
+        self.max_features_per_instance = max_features_per_instance
+        self.label_names: tuple[Label, ...] = (-1, 1) if classes is None else tuple(classes)
+        """How labels are written, in the order of the classes: (negative, positive) for two."""
+        self._targets = _BINARY if classes is None else _targets(self.label_names)
+        self._accepted = ", ".join(map(_show, (True, False, 1, 0, -1) if classes is None else classes))
+        self._array = _ArrayNames(feature_names, max_features_per_instance)
+        self._kept: dict[str, _Names] = {}
+        self._kept_bytes = 0
+
+    def decode(self, poll: RawPoll) -> LaneBatch:
+        """A batch a stream, in order of first appearance; every record refused becomes a dead letter."""
+        loads, targets, by_member = orjson.loads, self._targets, self.stream == "member"
+        streams: dict[str, _Rows] = {}
+        by_key: dict[bytes | None, _Rows] = {}
+        dead_letters: list[DeadLetter] = []
+        for at, (key, value) in enumerate(zip(poll.keys, poll.values, strict=True)):
+            try:
+                try:
+                    record = loads(value)  # type: ignore[arg-type]  # None is refused like any other non-JSON
+                except orjson.JSONDecodeError as error:
+                    self._refuse_value(value, error)
+                if type(record) is not dict:
+                    raise _Refused("not-an-object", f"the record is {_kind(record)}, not an object")
+                get = record.get
+
+                y = get("y")
+                if y is None:
+                    target = UNLABELLED
+                else:
+                    try:
+                        target = targets[type(y), y]
+                    except (KeyError, TypeError):
+                        self._refuse_label(y)
+                id_ = get("id")
+                if id_ is not None and (type(id_) is not str or not id_):
+                    id_ = _text_of_id(id_)
+                ts = get("ts")
+                if ts is None:
+                    ts = 0
+                elif type(ts) is not int or not 0 <= ts <= _MAX_TS:
+                    raise _Refused("bad-ts", f"ts is {_kind(ts)}, not an integer from 0 to {_MAX_TS}")
+
+                rows = None if by_member else by_key.get(key)
+                if rows is None:
+                    stream = self._stream_of(key, get("stream"), poll.lane)
+                    rows = streams.get(stream)
+                    if rows is None:
+                        rows = streams[stream] = _Rows(self._take_names(stream), self._array)
+                    by_key[key] = rows
+                x = get("x")
+                if x is None and (id_ is None or y is None):
+                    raise _Refused("missing-x", "there is no x, and for a later label id or y is missing")
+                rows.add(at, x, id_, ts, target)
+            except _Refused as refused:
+                message = _cut(refused.message, MESSAGE_LENGTH)
+                dead_letters.append(
+                    DeadLetter(poll.offsets[at], key, value, refused.error_class, message, STAGE)
+                )
+
+        offsets = np.array(poll.offsets, dtype=np.int64)
+        next_offsets = np.array(poll.next_offsets, dtype=np.int64)
+        filled = sorted((rows.at[0], stream) for stream, rows in streams.items() if rows.at)
+        batches = [(stream, streams[stream].batch(offsets, next_offsets)) for _, stream in filled]
+        self._keep_names(streams)
+        return LaneBatch(poll.lane, poll.start, poll.stop, poll.end, batches, dead_letters)
+
+    def _stream_of(self, key: bytes | None, member: object, partition: int) -> str:
+        if self.stream == "partition":
+            return f"partition-{partition}"
+        if self.stream == "member":
+            if type(member) is str and member:
+                return member
+            if member is not None:
+                raise _Refused("bad-stream", f"stream is {_kind(member)}, not a string that is not empty")
+        elif key:
+            try:
+                return key.decode()
+            except UnicodeDecodeError:
+                raise _Refused("bad-key", f"the key {_cut(repr(key), 80)} is not UTF-8") from None
+        return "default" if self.partitions == 1 else f"default-{partition}"
+
+    def _refuse_label(self, y: object) -> NoReturn:
+        raise _Refused("bad-label", f"the label y is {_kind(y)}; accepted are {self._accepted}")
+
+    def _refuse_value(self, value: bytes | None, error: orjson.JSONDecodeError) -> NoReturn:
+        """Says what is wrong with a value that orjson does not read."""
+        if value is None:
+            raise _Refused("tombstone", "the message has no value")
+        if not value:
+            raise _Refused("empty", "the message is empty")
+        try:
+            text = value.decode()
+        except UnicodeDecodeError as not_utf8:
+            raise _Refused("not-utf8", f"byte {not_utf8.start} of the record is not UTF-8") from None
+        for name, number in self._array.named(_lenient_x(text)):
+            if number == _INFINITY or number == -_INFINITY:
+                raise _Refused("bad-feature", f"feature {_show(name)} is too large for a float64")
+        raise _Refused("not-json", f"the record is not JSON: {error.msg} at character {error.pos}")
+
+    def _take_names(self, stream: str) -> _Names:
+        names = self._kept.pop(stream, None)
+        if names is None:
+            return _Names()
+        self._kept_bytes -= names.weight
+        return names
+
+    def _keep_names(self, streams: Mapping[str, _Rows]) -> None:
+        """Keeps the names of these streams for the next poll, and forgets those least recently used."""
+        for stream, rows in streams.items():
+            if rows.worth_keeping:
+                self._kept[stream] = rows.names
+                self._kept_bytes += rows.names.weight
+        while self._kept_bytes > _KEPT_BYTES:
+            oldest = self._kept.pop(next(iter(self._kept)))
+            self._kept_bytes -= oldest.weight
+
+
+class _Refused(Exception):
+    """A record cannot be used; nothing of it has entered a batch."""
+
+    def __init__(self, error_class: ErrorClass, message: str) -> None:
+        self.error_class = error_class
+        self.message = message
+
+
+class _ArrayNames:
+    """What the places of an array-form `x` are called, and how many features `x` may have at all."""
+
+    def __init__(self, feature_names: Sequence[str] | None, limit: int) -> None:
+        self.given = feature_names is not None
+        self.limit = limit
+        self._names = list(feature_names or ())
+        if any(type(name) is not str or not name for name in self._names):
+            raise ValueError("feature_names must be strings that are not empty")
+        if len(set(self._names)) != len(self._names):
+            raise ValueError("feature_names must not repeat")
+
+    def of(self, size: int) -> list[str]:
+        """The names of an array of this size."""
+        self.check_size(size)
+        names = self._first(size)
+        if len(names) < size:
+            raise _Refused("bad-x", f"x has {size} values for {len(names)} feature_names")
+        return names
+
+    def check_size(self, size: int) -> None:
+        if size > self.limit:
+            raise _Refused("too-many-features", f"x has {size} features, more than the {self.limit} allowed")
+
+    def refuse_value(self, x: object) -> NoReturn:
+        name, value = next((name, value) for name, value in self.named(x) if type(value) not in (int, float))
+        raise _Refused("bad-feature", f"feature {_show(name)} is {_kind(value)}, not a finite number")
+
+    def named(self, x: object) -> Iterable[tuple[str, object]]:
+        """Names and values of either form of `x`; nothing of anything else."""
+        if type(x) is dict:
+            return x.items()
+        return zip(map(self._name, count()), x, strict=False) if type(x) is list else ()
+
+    def _name(self, place: int) -> str:
+        return self._names[place] if place < len(self._names) else str(place)
+
+    def _first(self, size: int) -> list[str]:
+        if size > len(self._names) and not self.given:
+            self._names.extend(map(str, range(len(self._names), size)))
+        return self._names[:size]
+
+
+class _Names:
+    """A stream's names in order of first appearance, and the shape of its newest record.
+
+    Most streams send the same names in the same order in every record: then finding the positions of a
+    record's features is one comparison of lists.
+    """
+
+    __slots__ = ("array_positions", "as_tuple", "index", "keys", "positions", "weight")
+
+    def __init__(self) -> None:
+        self.index: defaultdict[str, int] = defaultdict(count().__next__)
+        self.as_tuple: tuple[str, ...] = ()
+        self.weight = 0
+        self.keys: list[str] = []
+        self.positions = b""
+        self.array_positions = b""
+
+    def freeze(self) -> tuple[str, ...]:
+        """The same tuple as last time unless names have come."""
+        if len(self.as_tuple) != len(self.index) or not self.weight:
+            self.as_tuple = tuple(self.index)
+            self.weight = 2048 + sum(map(len, self.as_tuple)) + 160 * len(self.as_tuple)
+        return self.as_tuple
+
+
+class _Rows:
+    """The rows of one stream in one poll, growing record by record; a refused record leaves nothing behind."""
+
+    __slots__ = (
+        "array_names",
+        "at",
+        "has_ids",
+        "ids",
+        "indices",
+        "label_only",
+        "names",
+        "sizes",
+        "ts",
+        "values",
+        "worth_keeping",
+        "y",
+    )
+
+    def __init__(self, names: _Names, array_names: _ArrayNames) -> None:
+        self.names = names
+        self.array_names = array_names
+        self.worth_keeping = names.weight > 0
+        self.indices = bytearray()
+        self.values = bytearray()
+        self.sizes = array("q")
+        self.at = array("q")
+        self.ts = array("q")
+        self.y = array("b")
+        self.ids: list[str | None] = []
+        self.has_ids = False
+        self.label_only: list[int] = []
+
+    def add(self, at: int, x: Any, id_: str | None, ts: int, target: int) -> None:
+        """The record at place `at` of the poll; without `x`, a later label. Checks first, then changes."""
+        if x is None:
+            size = 0
+            self.label_only.append(len(self.at))
+        else:
+            if type(x) is dict:
+                values = x.values()
+            elif type(x) is list:
+                values = x
+            else:
+                raise _Refused("bad-x", f"x is {_kind(x)}, not an object or an array")
+            size = len(x)
+            try:
+                packed = _pack_doubles[size](*values)
+            except StructError:
+                self.array_names.refuse_value(x)
+            if _LIKE_BOOLEANS in packed and bool in map(type, values):
+                self.array_names.refuse_value(x)
+            names = self.names
+            if values is x:
+                if size * _INT32 != len(names.array_positions):
+                    called = self.array_names.of(size)
+                    names.array_positions = _pack_ints[size](*map(names.index.__getitem__, called))
+                self.indices += names.array_positions
+            else:
+                keys = [*x]
+                if keys != names.keys:
+                    self.array_names.check_size(size)
+                    if "" in x:
+                        raise _Refused("bad-feature", "a feature's name is empty")
+                    names.positions = _pack_ints[size](*map(names.index.__getitem__, keys))
+                names.keys = keys  # the parser hands out the very same strings again: the quickest to compare
+                self.indices += names.positions
+            self.values += packed
+        self.sizes.append(size)
+        self.at.append(at)
+        self.ts.append(ts)
+        self.y.append(target)
+        self.ids.append(id_)
+        if id_ is not None:
+            self.has_ids = True
+
+    def batch(self, offsets: NDArray[np.int64], next_offsets: NDArray[np.int64]) -> InstanceBatch:
+        known = len(self.names.as_tuple)
+        names = self.names.freeze()
+        indptr = np.zeros(len(self.sizes) + 1, dtype=np.int64)
+        np.cumsum(np.frombuffer(self.sizes, dtype=np.int64), out=indptr[1:])
+        indices = np.frombuffer(self.indices, dtype=np.int32)
+        values = np.frombuffer(self.values, dtype=np.float64)
+        unchanged = known in (0, len(names))
+        self.worth_keeping = unchanged or len(names) <= max(_KEPT_NAMES, 2 * _used(indices))
+
+        present = values != 0
+        if not present.all():
+            indptr = np.concatenate(([0], np.cumsum(present)))[indptr]
+            indices, values = indices[present], values[present]
+        label_only = None
+        if self.label_only:
+            label_only = np.zeros(len(self.sizes), dtype=np.bool_)
+            label_only[self.label_only] = True
+        at = np.frombuffer(self.at, dtype=np.int64)
+        return InstanceBatch(
+            names,
+            indptr,
+            indices,
+            values,
+            np.frombuffer(self.y, dtype=np.int8),
+            np.frombuffer(self.ts, dtype=np.int64),
+            offsets[at],
+            next_offsets[at],
+            self.ids if self.has_ids else None,
+            label_only,
+        )
+
+
+def _used(indices: NDArray[np.int32]) -> int:
+    """How many different names the rows use."""
+    return int(np.count_nonzero(np.bincount(indices)))
+
+
+class _Packers(dict[int, Callable[..., bytes]]):
+    """By size: so many numbers -> the bytes of their array, in one call: the fastest way there is."""
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+
+    def __missing__(self, size: int) -> Callable[..., bytes]:
+        pack = Struct(f"{size}{self.code}").pack
+        if size <= 4096:
+            self[size] = pack
+        return pack
+
+
+_pack_doubles = _Packers("d")
+_pack_ints = _Packers("i")
+_INT32 = 4
+_LIKE_BOOLEANS = bytes(6)
+"""Six zero bytes in a row: true packs as 1.0 and false as 0.0, and both have them."""
+
+
+def _targets(classes: tuple[Label, ...]) -> dict[tuple[type, object], int]:
+    """What a label is in the batch, by its type and value: 1, True and 1.0 are equal in Python."""
+    if not 2 <= len(classes) <= MAX_CLASSES:
+        raise ValueError(f"classes must be 2 to {MAX_CLASSES}, not {len(classes)}")
+    for name in classes:
+        if type(name) not in (str, int, bool):
+            raise ValueError(f"a class is a string, an integer or a boolean, not {name!r}")
+    numbers = (-1, 1) if len(classes) == 2 else range(1, len(classes) + 1)
+    targets: dict[tuple[type, object], int] = {
+        (type(name), name): number for name, number in zip(classes, numbers, strict=True)
+    }
+    if len(targets) != len(classes):
+        raise ValueError("classes must not repeat")
+    return targets
+
+
+def _text_of_id(id_: object) -> str:
+    if type(id_) is int:
+        return str(id_)
+    raise _Refused("bad-id", f"id is {_kind(id_)}, neither an integer nor a string that is not empty")
+
+
+_INFINITY = float("inf")
+
+
+def _lenient_x(text: str) -> object:
+    """`x` of a record whose numbers may exceed float64, where orjson gives up; None if something else is wrong."""
+    try:
+        record = json.loads(text, parse_int=float, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        return None
+    return record.get("x") if type(record) is dict else None
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _kind(value: object) -> str:
+    """A JSON value in a few words."""
+    if type(value) is dict:
+        return "an object"
+    if type(value) is list:
+        return "an array"
+    if type(value) is str:
+        return f"the string {_show(value)}"
+    return _show(value)
+
+
+def _show(value: object) -> str:
+    """A string, number, boolean or null as in JSON, not too long."""
+    return _cut(json.dumps(value, ensure_ascii=False), 80)
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: length - 3] + "..."
