@@ -26,6 +26,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+from urllib.parse import urlsplit
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -70,14 +71,13 @@ class Broker:
     ...     produce(broker.bootstrap, ...)
     """
 
-    def __init__(
-        self, directory: Path, port: int | None = None, settings: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, directory: Path, port: int | None = None, settings: Mapping[str, str] | None = None) -> None:
         self.directory = directory
         self.log = directory / "broker.log"
         self._settings = dict(settings or {})
         self._fixed_port = port
         self._ports = (0, 0)
+        self._cluster = ""
         self._process: subprocess.Popen[bytes] | None = None
         self._watchdog: subprocess.Popen[bytes] | None = None
 
@@ -134,10 +134,12 @@ class Broker:
         self._send(signal.SIGCONT)
 
     def tail(self, lines: int = 30) -> str:
-        """The last lines of the broker's log."""
+        """The last lines of the broker's log that tell something: no chatter, settings or stack frames."""
         if not self.log.exists():
             return ""
-        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+        log = self.log.read_text(errors="replace").splitlines()
+        telling = [line for line in log if " INFO " not in line and line.strip() and not line.startswith("\t")]
+        return "\n".join(telling[-lines:] or log[-lines:])
 
     def __enter__(self) -> Self:
         self.start()
@@ -166,10 +168,13 @@ class Broker:
         self._properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
 
     def _format(self, libs: Path) -> None:
-        if (self.directory / "data" / "meta.properties").exists():
+        identity = self.directory / "data" / "meta.properties"
+        if identity.exists():
+            lines = identity.read_text().splitlines()
+            self._cluster = next(line.partition("=")[2] for line in lines if line.startswith("cluster.id="))
             return
-        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-        command = _java(libs, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._properties))
+        self._cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        command = _java(libs, "kafka.tools.StorageTool", "format", "-t", self._cluster, "-c", str(self._properties))
         _run(command, f"formatting {self.directory} failed")
 
     def _launch(self, libs: Path) -> None:
@@ -191,8 +196,8 @@ class Broker:
                 if "Address already in use" in log:
                     raise _PortTaken(f"port {self._ports} is taken:\n{log}")
                 break
-            if _listening(self._ports[0]) and answers(self.bootstrap, 2.0):
-                return
+            if _listening(self._ports[0]) and cluster_id(self.bootstrap, 2.0) == self._cluster:
+                return  # it is ours: another broker may hold the port
             if time.monotonic() > deadline:
                 reason, log = f"no answer at {self.bootstrap} within {timeout:.0f} s", self.tail()
                 self.kill()
@@ -236,13 +241,17 @@ class _PortTaken(BrokerUnavailable):
     pass
 
 
-def answers(bootstrap: str, timeout: float) -> bool:
-    """Whether a broker at this address says which topics it has."""
+def cluster_id(bootstrap: str, timeout: float) -> str | None:
+    """The id of the cluster that really answers at this address, None if nothing does."""
     try:
-        admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-        return bool(admin.list_topics(timeout=timeout).brokers)
+        found = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(timeout=timeout)
     except KafkaException:
-        return False
+        return None
+    return found.cluster_id if found.brokers else None
+
+
+def answers(bootstrap: str, timeout: float) -> bool:
+    return cluster_id(bootstrap, timeout) is not None
 
 
 def jars() -> Path:
@@ -315,12 +324,29 @@ def _free_ports(first: int | None) -> tuple[int, int]:
     return found[0], found[1]
 
 
+def _docker_listens() -> bool:
+    """A quick look: the client itself leaves its socket open when nothing is there."""
+    where = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
+    url = urlsplit(where)
+    try:
+        if url.scheme == "unix":
+            with socket.socket(socket.AF_UNIX) as probe:
+                probe.connect(url.path)
+        elif url.scheme in ("tcp", "http", "https"):
+            socket.create_connection((url.hostname or "localhost", url.port or 2375), 3.0).close()
+    except OSError:
+        return False
+    return True
+
+
 @contextlib.contextmanager
 def container(port: int | None = None) -> Iterator[str]:
     """The same broker in a container; raises `BrokerUnavailable` where no Docker engine answers."""
     from testcontainers.core.container import DockerContainer
     from testcontainers.core.docker_client import DockerClient
 
+    if not _docker_listens():
+        raise BrokerUnavailable("no Docker engine listens")
     try:
         engine = DockerClient(timeout=5).client
         engine.ping()

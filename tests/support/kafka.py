@@ -48,6 +48,7 @@ def produce(
     """Write (key, value) or (key, value, partition) records in order; return how many; raise any failure."""
     basic: dict[str, str | int | bool] = {"bootstrap.servers": bootstrap, "enable.idempotence": True}
     producer = Producer({**basic, "linger.ms": 5, "log_level": 0, **(settings or {})})
+    producer.list_topics(topic, timeout=30)  # connects at once
     failures: list[KafkaError] = []
 
     def delivered(error: KafkaError | None, message: Message) -> None:
@@ -88,18 +89,19 @@ def read_committed(
             "group.id": f"reader-{uuid.uuid4().hex}",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
+            "fetch.wait.max.ms": 10,  # the end of a partition is told by an empty answer: do not wait for it
             "isolation.level": "read_uncommitted" if uncommitted else "read_committed",
             "auto.offset.reset": "error",
             "log_level": 0,
         }
     )
     try:
-        if partitions is None:
-            metadata = consumer.list_topics(topic, timeout=timeout).topics[topic]
-            if metadata.error is not None:
-                raise KafkaException(metadata.error)
-            partitions = metadata.partitions
-        found: dict[int, list[Record]] = {partition: [] for partition in sorted(partitions)}
+        # asking also connects the client at once, which saves half a second
+        metadata = consumer.list_topics(topic, timeout=timeout).topics[topic]
+        if metadata.error is not None:
+            raise KafkaException(metadata.error)
+        chosen = metadata.partitions if partitions is None else partitions
+        found: dict[int, list[Record]] = {partition: [] for partition in sorted(chosen)}
         consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in found])
         unfinished = set(found)
         deadline = time.monotonic() + timeout

@@ -1,0 +1,32 @@
+# Every target makes its own .venv first; `make` alone lists the targets.
+VENV := .venv
+PY := $(VENV)/bin/python
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help test lint bench crash broker
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
+
+test: lint ## ruff, mypy, import-linter, then all tests
+	$(PY) -m pytest
+
+lint: $(READY) ## ruff, mypy, import-linter
+	$(PY) -m ruff check .
+	$(PY) -m mypy
+	$(VENV)/bin/lint-imports
+
+bench: $(READY) ## the benchmarks
+	$(PY) -m benchmarks $(ARGS)
+
+crash: $(READY) ## the whole crash series; `make test` runs its fast subset
+	$(PY) -m pytest tests/crash -m crash --crash-full $(ARGS)
+
+broker: $(READY) ## a Kafka broker in the foreground; prints its address
+	@$(PY) -m tests.support.broker $(ARGS)
+
+$(READY): pyproject.toml constraints.txt
+	@sh tools/make-venv $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
