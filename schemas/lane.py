@@ -10,7 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from .batch import InstanceBatch
+from sluiceway.schemas.batch import InstanceBatch
+
+
+def lane_key(lane: int) -> str:
+    """The lane as a key of state and routing; keys sort as their numbers do."""
+    return f"{lane:05d}"
 
 
 @dataclass(slots=True)
@@ -49,6 +54,8 @@ class LaneBatch:
     end: bool
     streams: list[tuple[str, InstanceBatch]]
     dead_letters: list[DeadLetter]
+    later_labels: dict[int, tuple[bytes | None, bytes | None]] = field(default_factory=dict)
+    """Key and value of each later label by offset: should nothing wait for it, it becomes a dead letter as it came."""
 
 
 class OutRecord(NamedTuple):
@@ -58,6 +65,11 @@ class OutRecord(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes], ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Bytes on the wire, roughly."""
+        return len(self.key or b"") + len(self.value or b"") + sum(len(name) + len(v) + 10 for name, v in self.headers)
 
 
 @dataclass(slots=True)

@@ -1,0 +1,117 @@
+"""A look at the topics before anything starts: do they exist, may they be used, do they fit together?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from confluent_kafka.admin import NewTopic
+
+from sluiceway import kafka
+from sluiceway.errors import FlowError, SettingsError
+from sluiceway.flows.settings import Settings
+from sluiceway.flows.topics.directory import create_directory_topic, partition_count
+from sluiceway.flows.topics.url import DirectoryTopic, KafkaTopic
+
+WEEK_MS = 7 * 86_400_000
+DEAD_LETTER_HEADROOM = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the topics are like."""
+
+    lanes: int
+    input_id: str
+    """Tells a topic from another one of the same name made later."""
+    outputs: dict[str, kafka.TopicInfo]
+    """Output topics on Kafka, by what they carry."""
+
+
+def look_around(settings: Settings, *, create: bool = False, create_directories: bool = True) -> Surroundings:
+    """Check every topic; with `create`, make missing Kafka topics, with as many partitions as the input.
+
+    Missing output directories are made without asking: that disturbs nobody.
+    """
+    found = _ask_brokers(settings)
+    lanes, input_id = _input(settings, found)
+    missing = {name: topic for name, topic in settings.kafka_topics.items() if found[name] is None}
+    if missing and create:
+        _create(settings, missing, lanes, found["instances"])
+        found = _ask_brokers(settings)
+    elif missing:
+        name, topic = next(iter(missing.items()))
+        raise SettingsError(
+            f"topic {topic.name!r} ({name}) does not exist on {topic.bootstrap}; create it with {lanes} partitions, or"
+            f" let `sluiceway run --create-topics` do it"
+        )
+    outputs = {}
+    for name, output in settings.outputs.items():
+        if isinstance(output, DirectoryTopic):
+            if create_directories:
+                create_directory_topic(output, lanes)
+            count = partition_count(output) or lanes
+        else:
+            info = found[name]
+            assert info is not None
+            count, outputs[name] = info.partitions, info
+            if not info.writable:
+                raise FlowError(f"topic {info.name!r} ({name}) may not be written: the broker denies this client WRITE")
+        if count < lanes:
+            raise SettingsError(
+                f"topic {output.name!r} ({name}) has {count} partitions, the input has {lanes}: output is written to"
+                f" the partition of its input, so it needs at least as many"
+            )
+    return Surroundings(lanes, input_id, outputs)
+
+
+def _ask_brokers(settings: Settings) -> dict[str, kafka.TopicInfo | None]:
+    topics = settings.kafka_topics
+    outputs = {topic.bootstrap for name, topic in topics.items() if name != "instances"}
+    if len(outputs) > 1:
+        raise SettingsError(f"the output topics lie on different Kafka clusters ({', '.join(sorted(outputs))})")
+    instances = topics.get("instances")
+    if instances is not None and outputs and outputs != {instances.bootstrap}:
+        raise SettingsError(
+            f"input and output lie on different Kafka clusters ({instances.bootstrap} and {outputs.pop()}): no"
+            f" transaction can span both"
+        )
+    found: dict[str, kafka.TopicInfo | None] = {}
+    for bootstrap in {topic.bootstrap for topic in topics.values()}:
+        names = {name: topic.name for name, topic in topics.items() if topic.bootstrap == bootstrap}
+        told = kafka.describe_topics(bootstrap, settings.kafka, list(names.values()))
+        found |= {name: told[topic] for name, topic in names.items()}
+    return found
+
+
+def _input(settings: Settings, found: dict[str, kafka.TopicInfo | None]) -> tuple[int, str]:
+    topic = settings.instances
+    if isinstance(topic, KafkaTopic):
+        info = found["instances"]
+        if info is None:
+            raise SettingsError(f"the input topic {topic.name!r} does not exist on {topic.bootstrap}; create it first")
+        if not info.readable:
+            raise FlowError(f"topic {topic.name!r} may not be read: the broker denies READ to this client")
+        return info.partitions, info.topic_id
+    count = partition_count(topic)
+    if count is None:
+        raise SettingsError(f"the input topic {topic} does not exist: there is no {topic.path / '_topic.json'}")
+    return count, ""
+
+
+def _create(
+    settings: Settings, missing: dict[str, KafkaTopic], lanes: int, instances: kafka.TopicInfo | None
+) -> None:
+    configs: dict[str, dict[str, str]] = {
+        "selections": {"cleanup.policy": "compact", "min.compaction.lag.ms": str(WEEK_MS)},
+        "predictions": {},
+        # an original of the largest size must fit in together with its headers
+        "dead_letters": {}
+        if instances is None
+        else {"max.message.bytes": str(instances.max_message_bytes + DEAD_LETTER_HEADROOM)},
+    }
+    bootstrap = next(iter(missing.values())).bootstrap
+    kafka.create_topics(
+        bootstrap,
+        settings.kafka,
+        [NewTopic(topic.name, num_partitions=lanes, config=configs[name]) for name, topic in missing.items()],
+    )

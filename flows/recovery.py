@@ -1,0 +1,216 @@
+"""The checkpoint store: Bytewax's recovery partitions, and beside them what makes a restart exact.
+
+A store directory holds
+- `part-N.sqlite3`      Bytewax's checkpoints;
+- `sluiceway.json`      what the store belongs to: flow, operator, parameters, input;
+- `run.json`            the bounds of a run under way; gone after a clean end, so its presence says "unclean";
+- `process-N.lock`      held by the running process N of the flow;
+- `stop`                asks every process to stop, touched by the one that was told to.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pickle
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+import orjson
+from bytewax.recovery import RecoveryConfig, init_db_dir
+
+from sluiceway.errors import FlowError, SettingsError
+from sluiceway.flows.topics.bounds import Bounds
+
+STORE_VERSION = 1
+
+
+class Store:
+    """One recovery directory, held by this process until it ends."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.is_new = False
+        self._held: TextIO | None = None
+
+    # -- opening -------------------------------------------------------------------------------------------------
+
+    def open(self, belongs_to: Mapping[str, Any], *, partitions: int, process: int, cluster: tuple[str, ...]) -> None:
+        """Take the lock, create what is missing, refuse what is another flow's, drop unfinished epochs."""
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            raise SettingsError(f"the recovery directory {self.directory} cannot be made: {problem.strerror}") from None
+        with self._gate():
+            self._lock(process, cluster, flow=str(belongs_to["flow"]))
+            manifest = self.directory / "sluiceway.json"
+            if not manifest.exists():
+                if any(self.directory.glob("part-*.sqlite3")):
+                    raise SettingsError(f"{self.directory} holds a recovery store that is not Sluiceway's")
+                self.is_new = True
+                init_db_dir(self.directory, partitions)
+                _replace(manifest, {"store_version": STORE_VERSION, **belongs_to})
+            else:
+                self._refuse_foreign(_load(manifest), belongs_to)
+                self._purge()
+
+    @contextmanager
+    def _gate(self) -> Iterator[None]:
+        """One process at a time through `open`."""
+        with (self.directory / "gate.lock").open("w") as gate:
+            fcntl.flock(gate, fcntl.LOCK_EX)
+            yield
+
+    def _lock(self, process: int, cluster: tuple[str, ...], flow: str) -> None:
+        """Hold `process-N.lock`; refuse if a process of another run holds any."""
+        for path in sorted(self.directory.glob("process-*.lock")):
+            with path.open("r") as other:
+                try:
+                    fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    holder = _holder(path)
+                    if tuple(holder.get("cluster", ())) == cluster and path.name != f"process-{process}.lock":
+                        continue
+                    raise FlowError(
+                        f"the recovery store {self.directory} is in use by process {holder.get('pid', '?')}"
+                        f" on {holder.get('host', '?')} (flow {holder.get('flow', '?')!r},"
+                        f" since {holder.get('since', '?')}); stop it first"
+                    ) from None
+        self._held = (self.directory / f"process-{process}.lock").open("a+")
+        fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._held.truncate(0)
+        since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        holder = {"pid": os.getpid(), "host": os.uname().nodename, "flow": flow, "since": since, "cluster": cluster}
+        self._held.write(orjson.dumps(holder).decode())
+        self._held.flush()
+
+    def _refuse_foreign(self, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+        if found.get("store_version") != STORE_VERSION:
+            raise FlowError(
+                f"the recovery store {self.directory} has version {found.get('store_version')}, this program knows"
+                f" {STORE_VERSION}; use the program that wrote it, or another directory"
+            )
+        for name, value in orjson.loads(orjson.dumps(wanted)).items():
+            if found.get(name) != value:
+                raise SettingsError(
+                    f"the recovery store {self.directory} was made with {name.replace('_', ' ')} ="
+                    f" {_shown(found.get(name))}, the flow now has {_shown(value)}; give the flow another name and"
+                    f" another recovery directory, or undo the change"
+                )
+
+    # -- what the checkpoints hold -------------------------------------------------------------------------------
+
+    def _purge(self) -> None:
+        """Drop the state of epochs that never closed, which Bytewax 0.21.1 would load later (two deaths are enough)."""
+        stores = [sqlite3.connect(path) for path in sorted(self.directory.glob("part-*.sqlite3"))]
+        try:
+            resume = _resume_epoch(stores)
+            if resume is not None:
+                for store in stores:
+                    store.execute("delete from snaps where snap_epoch >= ?", (resume,))
+                    store.commit()
+        except sqlite3.DatabaseError as problem:
+            raise FlowError(f"the recovery store {self.directory} is damaged: {problem}") from problem
+        finally:
+            for store in stores:
+                store.close()
+
+    def positions(self, step: str) -> dict[int, int]:
+        """Where the last whole checkpoint says that reading goes on, by partition."""
+        newest: dict[int, tuple[int, int]] = {}
+        for path in sorted(self.directory.glob("part-*.sqlite3")):
+            store = sqlite3.connect(path)
+            try:
+                for key, epoch, state in store.execute(
+                    "select state_key, snap_epoch, ser_change from snaps where step_id = ?", (step,)
+                ):
+                    if state is not None and epoch >= newest.get(int(key), (-1, 0))[0]:
+                        newest[int(key)] = (epoch, pickle.loads(state))
+            finally:
+                store.close()
+        return {partition: position for partition, (_, position) in newest.items()}
+
+    def config(self) -> RecoveryConfig:
+        return RecoveryConfig(str(self.directory))
+
+    # -- one run -------------------------------------------------------------------------------------------------
+
+    @property
+    def is_clean(self) -> bool:
+        """The last run, if any, ended by itself or was stopped: nothing is out that the checkpoint does not know."""
+        return not (self.directory / "run.json").exists()
+
+    def pin(self, resolve: Callable[[], Bounds]) -> Bounds:
+        """The bounds of this run, decided by its first process: an interrupted run's, which it finishes, or new."""
+        if self.is_clean:
+            _replace(self.directory / "run.json", resolve().to_json())
+        return self.bounds()
+
+    def bounds(self) -> Bounds:
+        """What the first process has pinned; it does so before any other is connected to it."""
+        return Bounds.from_json(_load(self.directory / "run.json"))
+
+    def mark_clean(self) -> None:
+        (self.directory / "run.json").unlink(missing_ok=True)
+
+    def undo(self, was_clean: bool) -> None:
+        """Leave the store as it was found: the flow was refused before it began."""
+        if was_clean:
+            self.mark_clean()
+        if self.is_new:
+            (self.directory / "sluiceway.json").unlink()
+            for path in self.directory.glob("part-*.sqlite3*"):
+                path.unlink()
+
+    def close(self) -> None:
+        if self._held is not None:
+            self._held.close()
+
+
+def _resume_epoch(stores: list[sqlite3.Connection]) -> int | None:
+    """Where Bytewax will resume: the slowest worker's frontier in the newest execution."""
+    query = "select ex_num, worker_count, resume_epoch from exs"
+    executions = [row for store in stores for row in store.execute(query)]
+    if not executions:
+        return None
+    number, workers, resumed = max(executions)
+    frontiers: dict[int, int] = dict.fromkeys(range(workers), resumed)
+    for store in stores:
+        for worker, frontier in store.execute(
+            "select worker_index, worker_frontier from fronts where ex_num = ?", (number,)
+        ):
+            frontiers[worker] = max(frontiers[worker], frontier)
+    return min(frontiers.values())
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        content: dict[str, Any] = orjson.loads(path.read_bytes())
+    except (OSError, ValueError) as problem:
+        raise FlowError(f"{path} cannot be read: {problem}") from None
+    return content
+
+
+def _holder(path: Path) -> dict[str, Any]:
+    try:
+        return _load(path)
+    except FlowError:
+        return {}
+
+
+def _replace(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a file so that it is there whole or not at all."""
+    fresh = path.with_suffix(".new")
+    with fresh.open("wb") as file:
+        file.write(orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
+
+
+def _shown(value: Any) -> str:
+    return orjson.dumps(value).decode()

@@ -1,0 +1,207 @@
+"""Running a flow for real: store, bounds, exactly-once output, graceful stop, one or many processes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Self
+
+from bytewax.run import cli_main
+
+from sluiceway import kafka
+from sluiceway.errors import FlowError, SettingsError, SluicewayError
+from sluiceway.flows.graph import Running, build, progress_topic, resolve_bounds, source_step
+from sluiceway.flows.preflight import Surroundings, look_around
+from sluiceway.flows.recovery import Store
+from sluiceway.flows.settings import Settings
+from sluiceway.flows.stopping import Stop
+from sluiceway.flows.topics.bounds import Bounds
+from sluiceway.flows.topics.directory import partition_path
+from sluiceway.flows.topics.url import DirectoryTopic
+
+DEFAULT_CHECKPOINT_SECONDS = 2.0
+DEFAULT_PARTITIONS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """This process among those that run the flow together."""
+
+    process: int = 0
+    addresses: tuple[str, ...] = ()
+    workers: int = 1
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
+        """Bytewax's own variables, which its `cli_main` does not read."""
+        addresses = tuple(filter(None, environment.get("BYTEWAX_ADDRESSES", "").split(";")))
+        hosts = environment.get("BYTEWAX_HOSTFILE_PATH")
+        if not addresses and hosts:
+            try:
+                addresses = tuple(line.strip() for line in Path(hosts).read_text().splitlines() if line.strip())
+            except OSError as problem:
+                raise SettingsError(f"BYTEWAX_HOSTFILE_PATH {hosts!r} cannot be read: {problem.strerror}") from None
+        process = environment.get("BYTEWAX_PROCESS_ID")
+        if process is None and "BYTEWAX_POD_NAME" in environment and "BYTEWAX_STATEFULSET_NAME" in environment:
+            process = environment["BYTEWAX_POD_NAME"].removeprefix(environment["BYTEWAX_STATEFULSET_NAME"] + "-")
+        number = _whole("BYTEWAX_PROCESS_ID", process or "0")
+        workers = _whole("BYTEWAX_WORKERS_PER_PROCESS", environment.get("BYTEWAX_WORKERS_PER_PROCESS", "1"))
+        if addresses and number >= len(addresses):
+            raise SettingsError(f"BYTEWAX_PROCESS_ID is {number}, but there are {len(addresses)} addresses")
+        if process is not None and not addresses:
+            raise SettingsError("with BYTEWAX_PROCESS_ID, BYTEWAX_ADDRESSES or BYTEWAX_HOSTFILE_PATH must be set too")
+        return cls(number, addresses, max(workers, 1))
+
+
+def run(
+    settings: Settings,
+    *,
+    recovery: Path | None = None,
+    checkpoint_seconds: float = DEFAULT_CHECKPOINT_SECONDS,
+    partitions: int = DEFAULT_PARTITIONS,
+    create_topics: bool = False,
+    adopt: bool = False,
+    cluster: Cluster | None = None,
+    on_start: Callable[[Bounds], None] | None = None,
+) -> bool:
+    """Run until the input ends or the flow is asked to stop; whether it was asked.
+
+    Everything that goes wrong is raised as a `SluicewayError` where a sentence can say it.
+    """
+    cluster = cluster or Cluster.from_environment()
+    around = look_around(settings, create=create_topics)
+    store = None if recovery is None else Store(recovery)
+    stop = Stop(recovery)
+    try:
+        bounds = _open(store, settings, around, cluster, partitions, adopt)
+        flow = build(settings, Running(bounds, stop, store is not None, checkpoint_seconds))
+        stop.listen()
+        if on_start is not None and cluster.process == 0:
+            on_start(bounds())
+        _execute(flow, cluster, checkpoint_seconds, store)
+        if store is not None and cluster.process == 0:
+            store.mark_clean()
+    finally:
+        if store is not None:
+            store.close()
+    return stop.stopped
+
+
+def _open(
+    store: Store | None, settings: Settings, around: Surroundings, cluster: Cluster, partitions: int, adopt: bool
+) -> Callable[[], Bounds]:
+    """Open the store and decide the run's bounds; processes other than the first read them once all are connected."""
+    if store is None:
+        resolved = resolve_bounds(settings, around)
+        return lambda: resolved
+    store.open(
+        belongs_to(settings, around), partitions=partitions, process=cluster.process, cluster=cluster.addresses
+    )
+    if cluster.process > 0:
+        return store.bounds
+    was_clean = store.is_clean
+    bounds = store.pin(lambda: resolve_bounds(settings, around))
+    try:
+        _refuse_strange_output(store, settings, around, bounds, was_clean=was_clean, adopt=adopt)
+    except SluicewayError:
+        store.undo(was_clean)
+        raise
+    return lambda: bounds
+
+
+def belongs_to(settings: Settings, around: Surroundings) -> dict[str, Any]:
+    """What a store's models depend on: a change of any of it makes them another flow's."""
+    return {
+        "flow": settings.flow.name,
+        "input": str(settings.instances),
+        "input_id": around.input_id,
+        "input_partitions": around.lanes,
+        "operator": settings.operator.name,
+        "state_version": settings.learner_class.STATE_VERSION,
+        "params": settings.make_learner().params,
+        "stream": settings.input.stream,
+        "scale": settings.input.scale,
+        "classes": settings.input.classes,
+        "feature_names": settings.input.feature_names,
+    }
+
+
+def _refuse_strange_output(
+    store: Store, settings: Settings, around: Surroundings, bounds: Bounds, *, was_clean: bool, adopt: bool
+) -> None:
+    """The store and what is out already must tell the same story, or somebody must say that it is fine (`--adopt`)."""
+    name = settings.flow.name
+    if store.is_new and not adopt:
+        for topic in settings.outputs.values():
+            if isinstance(topic, DirectoryTopic) and any(
+                path.stat().st_size for lane in range(around.lanes) if (path := partition_path(topic, lane)).exists()
+            ):
+                raise FlowError(
+                    f"{topic} already holds output, but the recovery store {store.directory} is new; write to another"
+                    f" directory, or, if the output is this flow's own and its store was lost, `sluiceway run --adopt`"
+                    f" replays the input and goes on after it"
+                )
+    if not around.outputs or settings.output.delivery != "exactly-once":
+        return
+    bootstrap = settings.kafka_topics[next(iter(around.outputs))].bootstrap
+    out = kafka.group_offsets(bootstrap, settings.kafka, name, progress_topic(settings, around), around.lanes)
+    stands = store.positions(source_step(settings))
+    for lane, sent in enumerate(out):
+        here = stands.get(lane, bounds.starts[lane])
+        if sent is not None and store.is_new and not adopt:
+            raise FlowError(
+                f"the flow {name!r} has already sent its output up to offset {sent} of partition {lane}, but the"
+                f" recovery store {store.directory} is new; give the flow another name, or, if its store was lost,"
+                f" `sluiceway run --adopt` replays the input from input.start and goes on after what is out"
+            )
+        if sent is None and here > bounds.starts[lane] and not was_clean and not adopt:
+            raise FlowError(
+                f"the recovery store {store.directory} stands at offset {here} of partition {lane} after a crash, but"
+                f" the consumer group {name!r}, which knows how much output is out, is gone (expired or deleted);"
+                f" `sluiceway run --adopt` goes on from the store (output of the last seconds before the crash may come"
+                f" twice), or give the flow another name and another recovery directory"
+            )
+        if sent is not None and sent < here and not adopt:
+            raise FlowError(
+                f"the recovery store {store.directory} stands at offset {here} of partition {lane}, but the consumer"
+                f" group {name!r} says that output is out only up to {sent}; was the group's offset reset?"
+                f" `sluiceway run --adopt` goes on from the store"
+            )
+
+
+def _execute(flow: Any, cluster: Cluster, checkpoint_seconds: float, store: Store | None) -> None:
+    try:
+        cli_main(
+            flow,
+            workers_per_process=cluster.workers,
+            process_id=cluster.process if cluster.addresses else None,
+            addresses=list(cluster.addresses) or None,
+            epoch_interval=timedelta(seconds=checkpoint_seconds),
+            recovery_config=None if store is None else store.config(),
+        )
+    except BaseException as problem:
+        reason = _innermost(problem)
+        if reason is not None:
+            raise reason from problem
+        raise
+
+
+def _innermost(problem: BaseException | None) -> SluicewayError | None:
+    """The engine wraps what a step raises; our own sentence lies inside."""
+    seen = set()
+    while problem is not None and id(problem) not in seen:
+        if isinstance(problem, SluicewayError):
+            return problem
+        seen.add(id(problem))
+        problem = problem.__cause__ or problem.__context__
+    return None
+
+
+def _whole(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise SettingsError(f"{name} must be a whole number, not {text!r}") from None

@@ -1,0 +1,220 @@
+"""The flow's TOML file: read, filled in from the environment, validated; every mistake is one sentence."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+
+from sluiceway.errors import SettingsError
+from sluiceway.flows.topics.url import KafkaTopic, Topic, parse_topic
+from sluiceway.operators import registry
+from sluiceway.operators.contract import Learner
+from sluiceway.positions import parse_position
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, strict=True)
+
+
+def _text(position: object) -> object:
+    return str(position) if isinstance(position, int) and not isinstance(position, bool) else position
+
+
+PositionText = Annotated[str, BeforeValidator(_text)]
+
+
+class FlowSection(Section):
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+$", max_length=200)]
+    """Names the snapshots' flow, the consumer group and the transactions: two running flows never share it."""
+
+
+class TopicsSection(Section):
+    instances: str
+    selections: str
+    predictions: str | None = None
+    dead_letters: str
+
+
+class InputSection(Section):
+    start: PositionText = "beginning"
+    stop: PositionText | None = None
+    stream: Literal["key", "partition"] = "key"
+    scale: Literal["none", "l2"] = "l2"
+    classes: list[str] | None = None
+    feature_names: list[str] | None = None
+    max_features_per_instance: Annotated[int, Field(ge=1)] = 100_000
+    max_pending: Annotated[int, Field(ge=0)] = 10_000
+    """Unlabelled instances kept per stream for a later label."""
+
+
+class EmitSection(Section):
+    every: Annotated[int, Field(ge=0)] = 1000
+    """A snapshot each N versions; 0 = none by count."""
+    on_change: bool = False
+    min_gap: Annotated[int, Field(ge=1)] = 1
+    final: bool = True
+    top: Annotated[int, Field(ge=1)] = 1000
+
+
+class OutputSection(Section):
+    delivery: Literal["exactly-once", "at-least-once"] = "exactly-once"
+
+
+class OperatorSection(BaseModel):
+    model_config = ConfigDict(extra="allow", frozen=True)
+    name: str
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return dict(self.model_extra or {})
+
+
+class Settings(Section):
+    """A validated flow."""
+
+    flow: FlowSection
+    topics: TopicsSection
+    kafka: dict[str, str | int | float | bool] = {}
+    input: InputSection = InputSection()
+    operator: OperatorSection
+    emit: EmitSection = EmitSection()
+    output: OutputSection = OutputSection()
+    directory: Path = Path()
+    """Where relative directories of topics are meant from: the folder of the settings file."""
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read a TOML file."""
+        try:
+            content = tomllib.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise SettingsError(f"there is no flow file {path}") from None
+        except (OSError, UnicodeDecodeError) as problem:
+            raise SettingsError(f"the flow file {path} cannot be read: {problem}") from None
+        except tomllib.TOMLDecodeError as problem:
+            raise SettingsError(f"{path} is not TOML: {problem}") from None
+        try:
+            return cls.parse(content, directory=path.parent)
+        except SettingsError as problem:
+            raise SettingsError(f"{path}: {problem}") from None
+
+    @classmethod
+    def parse(cls, content: Mapping[str, Any], directory: Path = Path()) -> Self:
+        """Validate settings given as nested mappings."""
+        filled = _fill_in(dict(content), "")
+        try:
+            return cls.model_validate({**filled, "directory": directory})
+        except ValidationError as problem:
+            raise SettingsError(_first_mistake(cls, problem.errors()[0])) from None
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        for position in (self.input.start, self.input.stop):
+            if position is not None:
+                parse_position(position)
+        for url in (self.topics.instances, *self.output_urls.values()):
+            parse_topic(url)
+        if len(set(self.output_urls.values())) < len(self.output_urls):
+            raise SettingsError("two output topics are the same")
+        if self.topics.instances in self.output_urls.values():
+            raise SettingsError("the input topic is also an output topic")
+        classes = self.input.classes
+        if classes is not None and (len(classes) != 2 or len(set(classes)) != 2):
+            raise SettingsError(f"input.classes must name two classes, negative first; got {classes}")
+        if self.input.feature_names is not None and len(set(self.input.feature_names)) < len(self.input.feature_names):
+            raise SettingsError("input.feature_names must not repeat a name")
+        self.make_learner()
+        return self
+
+    @property
+    def output_urls(self) -> dict[str, str]:
+        named = {name: getattr(self.topics, name) for name in ("selections", "predictions", "dead_letters")}
+        return {name: url for name, url in named.items() if url is not None}
+
+    def topic(self, url: str) -> Topic:
+        return parse_topic(url, self.directory)
+
+    @property
+    def instances(self) -> Topic:
+        return self.topic(self.topics.instances)
+
+    @property
+    def outputs(self) -> dict[str, Topic]:
+        return {name: self.topic(url) for name, url in self.output_urls.items()}
+
+    @property
+    def all_topics(self) -> dict[str, Topic]:
+        return {"instances": self.instances, **self.outputs}
+
+    @property
+    def kafka_topics(self) -> dict[str, KafkaTopic]:
+        return {name: topic for name, topic in self.all_topics.items() if isinstance(topic, KafkaTopic)}
+
+    @property
+    def learner_class(self) -> type[Learner]:
+        return registry.get(self.operator.name).cls
+
+    def make_learner(self) -> Learner:
+        """A new learner with the flow's parameters; a bad parameter is a `SettingsError`."""
+        operator, given = self.learner_class, self.operator.params
+        known = inspect.signature(operator).parameters
+        for name in given:
+            if name not in known:
+                raise SettingsError(f"operator {self.operator.name!r} has no parameter {_unknown(name, known)}")
+        missing = [name for name, spec in known.items() if spec.default is spec.empty and name not in given]
+        if missing:
+            raise SettingsError(f"operator {self.operator.name!r} needs {', '.join(missing)}")
+        try:
+            return operator(**given)
+        except (TypeError, ValueError) as problem:
+            raise SettingsError(f"operator {self.operator.name!r}: {problem}") from None
+
+
+def _unknown(key: str, known: Mapping[str, Any]) -> str:
+    near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+    return f"{key!r}; did you mean {near[0]!r}?" if near else f"{key!r}; it has {', '.join(known)}"
+
+
+def _fill_in(value: Any, where: str) -> Any:
+    """Replace ${NAME} in texts by the environment's value."""
+    if isinstance(value, dict):
+        return {key: _fill_in(inner, f"{where}{key}.") for key, inner in value.items()}
+    if not isinstance(value, str):
+        return value
+
+    def lookup(match: re.Match[str]) -> str:
+        name = match[1]
+        if name not in os.environ:
+            raise SettingsError(f"{where.rstrip('.')} needs the environment variable {name}, which is not set")
+        return os.environ[name]
+
+    return re.sub(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", lookup, value)
+
+
+def _first_mistake(model: type[BaseModel], error: ErrorDetails) -> str:
+    """One sentence for pydantic's first error, naming the setting and, for an unknown one, the nearest known."""
+    if isinstance(cause := error.get("ctx", {}).get("error"), SettingsError):
+        return str(cause)
+    path = [str(part) for part in error["loc"]]
+    dotted = ".".join(path)
+    match error["type"]:
+        case "extra_forbidden":
+            section: type[BaseModel] = model
+            for part in path[:-1]:
+                inner = section.model_fields[part].annotation
+                if isinstance(inner, type) and issubclass(inner, BaseModel):
+                    section = inner
+            known = {name: None for name in section.model_fields if name != "directory"}
+            return f"unknown setting {dotted}: {_unknown(path[-1], known)}"
+        case "missing":
+            return f"the setting {dotted} is missing"
+    return f"{dotted} = {error['input']!r}: {error['msg'][0].lower()}{error['msg'][1:]}"

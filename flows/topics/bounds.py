@@ -1,0 +1,24 @@
+"""From where to where a run reads each partition, decided once at its start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """One start and, for bounded input, one stop (exclusive) a partition."""
+
+    starts: tuple[int, ...]
+    stops: tuple[int | None, ...]
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"starts": list(self.starts), "stops": list(self.stops)}
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> Self:
+        return cls(tuple(content["starts"]), tuple(content["stops"]))

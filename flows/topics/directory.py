@@ -1,0 +1,247 @@
+"""Directory topics: a folder of append-only JSON-lines files, one a partition; `_topic.json` pins their number.
+
+Read in binary by byte offset, complete lines only. One flow writes a directory topic; what it wrote after its last
+checkpoint stays, and is compared with what it writes again after a crash.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Mapping
+from itertools import accumulate
+from pathlib import Path
+from typing import BinaryIO
+
+import orjson
+
+from sluiceway.errors import FlowError
+from sluiceway.flows.topics.bounds import Bounds
+from sluiceway.flows.topics.sink import WriterState
+from sluiceway.flows.topics.url import DirectoryTopic
+from sluiceway.positions import Position, parse_position
+from sluiceway.schemas import encode
+from sluiceway.schemas.lane import LaneOutput, OutRecord, RawPoll
+
+LINES_A_POLL = 1000
+CHUNK = 1 << 20
+
+
+def partition_path(topic: DirectoryTopic, partition: int) -> Path:
+    return topic.path / f"part-{partition:05d}.jsonl"
+
+
+def create_directory_topic(topic: DirectoryTopic, partitions: int) -> None:
+    """Make the folder, its empty partition files and the pin; an existing topic is left as it is."""
+    topic.path.mkdir(parents=True, exist_ok=True)
+    pin = topic.path / "_topic.json"
+    if not pin.exists():
+        for partition in range(partitions):
+            partition_path(topic, partition).touch()
+        fresh = pin.with_suffix(".new")
+        fresh.write_bytes(orjson.dumps({"partitions": partitions}) + b"\n")
+        fresh.replace(pin)
+
+
+def partition_count(topic: DirectoryTopic) -> int | None:
+    """The pinned number of partitions; None if there is no such topic."""
+    try:
+        return int(orjson.loads((topic.path / "_topic.json").read_bytes())["partitions"])
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as problem:
+        raise FlowError(f"{topic.path / '_topic.json'} does not pin the number of partitions: {problem}") from None
+
+
+def directory_bounds(topic: DirectoryTopic, partitions: int, start: str, stop: str | None) -> Bounds:
+    """Resolve `start` and `stop` to byte offsets, as of now."""
+
+    def all_of(position: Position) -> tuple[int, ...]:
+        return tuple(_resolve(partition_path(topic, partition), position) for partition in range(partitions))
+
+    stops = (None,) * partitions if stop is None else all_of(parse_position(stop))
+    return Bounds(all_of(parse_position(start)), stops)
+
+
+def _resolve(path: Path, position: Position) -> int:
+    if position.kind == "beginning":
+        return 0
+    if position.kind == "offset":
+        return position.value
+    ends, times, at = [0], [], 0
+    with path.open("rb") as lines:
+        for line in lines:
+            if not line.endswith(b"\n"):
+                break
+            at += len(line)
+            ends.append(at)
+            if position.kind == "time":
+                times.append(_ts(line))
+    if position.kind == "time":
+        return next((ends[row] for row, ts in enumerate(times) if ts >= position.value), ends[-1])
+    return ends[max(len(ends) - 1 - position.value, 0)]  # `end` is the last 0 lines
+
+
+def _ts(line: bytes) -> int:
+    try:
+        ts = orjson.loads(line)["ts"]
+    except (ValueError, KeyError, TypeError):
+        return 0
+    return ts if isinstance(ts, int) else 0
+
+
+class DirectoryReader:
+    """Reads one partition file, waiting at its end for more."""
+
+    def __init__(self, topic: DirectoryTopic, partition: int, start: int, stop: int | None) -> None:
+        self.position = start
+        self._partition = partition
+        self._stop = stop
+        self._path = partition_path(topic, partition)
+        try:
+            self._file: BinaryIO = self._path.open("rb")
+        except OSError as problem:
+            raise FlowError(f"{self._path} cannot be read: {problem.strerror}") from None
+        self._check_start()
+
+    def _check_start(self) -> None:
+        size = os.fstat(self._file.fileno()).st_size
+        if self.position > size:
+            raise FlowError(
+                f"{self._path}: the flow wants to go on at byte {self.position}, but the file has {size}; restore it,"
+                f" or start anew with another recovery directory and other output topics"
+            )
+        self._file.seek(max(self.position - 1, 0))
+        if self.position and self._file.read(1) != b"\n":
+            raise FlowError(f"{self._path}: byte {self.position} is not the start of a line")
+
+    def poll(self) -> RawPoll | None:
+        chunk = b"" if self._stop is not None and self.position >= self._stop else self._read()
+        if self._stop is not None and self.position + len(chunk) >= self._stop:
+            # a stop in the middle of a line stops before that line
+            chunk = chunk[: self._stop - self.position]
+            if b"\n" not in chunk:
+                return self._item([], end=True)
+        lines = chunk.split(b"\n")[:-1][:LINES_A_POLL]
+        return self._item(lines, end=False) if lines else None
+
+    def _read(self) -> bytes:
+        """A chunk from the position on, with at least one whole line if the file has one."""
+        self._file.seek(self.position)
+        chunk = self._file.read(CHUNK)
+        while b"\n" not in chunk:
+            more = self._file.read(len(chunk) or CHUNK)
+            if not more:
+                break
+            chunk += more
+        return chunk
+
+    def _item(self, lines: list[bytes], *, end: bool) -> RawPoll:
+        bounds = list(accumulate((len(line) + 1 for line in lines), initial=self.position))
+        start, self.position = self.position, bounds[-1]
+        return RawPoll(
+            lane=self._partition,
+            start=start,
+            stop=self.position,
+            end=end,
+            keys=[None] * len(lines),
+            values=list(lines),
+            offsets=bounds[:-1],
+            next_offsets=bounds[1:],
+        )
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class DirectoryLane:
+    """Appends one lane's records to its partition file in each directory topic."""
+
+    def __init__(self, lane: int, topics: Mapping[str, DirectoryTopic], state: WriterState | None) -> None:
+        self._files = {
+            carries: _PartitionFile(partition_path(topic, lane), (state or {}).get(carries, 0))
+            for carries, topic in topics.items()
+        }
+        self._topics = topics
+        self._lane = lane
+
+    def write(self, output: LaneOutput) -> None:
+        for carries, file in self._files.items():
+            records: list[OutRecord] = getattr(output, carries)
+            if carries == "selections":
+                records = records + output.finals
+            if records:
+                line = encode.dead_letter_line if carries == "dead_letters" else _value
+                file.append(b"".join(line(record) + b"\n" for record in records))
+
+    def commit(self) -> WriterState:
+        return {carries: file.sync() for carries, file in self._files.items()}
+
+    def close(self) -> None:
+        for file in self._files.values():
+            file.close()
+
+
+def _value(record: OutRecord) -> bytes:
+    assert record.value is not None  # snapshots and predictions always have one
+    return record.value
+
+
+class _PartitionFile:
+    """An append-only file with one writer; what already stands after `position` must come again as it is."""
+
+    def __init__(self, path: Path, position: int) -> None:
+        self._path = path
+        self._file = path.open("r+b", buffering=0)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise FlowError(f"{path} is being written by another process; a directory topic has one writer") from None
+        self._position = position
+        self._standing = self._cut_torn_line()
+        if self._standing < position:
+            raise FlowError(
+                f"{path} has {self._standing} bytes, but the checkpoint says that {position} were written;"
+                f" restore it, or start anew with another recovery directory and other output topics"
+            )
+
+    def _cut_torn_line(self) -> int:
+        size = os.fstat(self._file.fileno()).st_size
+        start = size
+        while start > self._position:
+            start = max(start - CHUNK, self._position)
+            self._file.seek(start)
+            newline = self._file.read(CHUNK).rfind(b"\n")
+            if newline >= 0:
+                whole = start + newline + 1
+                break
+        else:
+            whole = min(size, self._position)
+        if whole < size:
+            self._file.truncate(whole)
+        return whole
+
+    def append(self, data: bytes) -> None:
+        again = min(self._standing - self._position, len(data))
+        if again > 0:
+            self._file.seek(self._position)
+            if self._file.read(again) != data[:again]:
+                raise FlowError(
+                    f"{self._path}: what the flow writes again differs from what stands after byte {self._position};"
+                    f" have the settings or the input changed since?"
+                )
+        if again < len(data):
+            self._file.seek(self._position + again)
+            view = memoryview(data)[again:]
+            while view:
+                view = view[self._file.write(view) :]
+        self._position += len(data)
+        self._standing = max(self._standing, self._position)
+
+    def sync(self) -> int:
+        os.fsync(self._file.fileno())
+        return self._position
+
+    def close(self) -> None:
+        self._file.close()
+

@@ -1,0 +1,260 @@
+"""Writing one lane's output to Kafka, exactly once or at least once.
+
+Exactly once: one transactional producer a lane, one transaction an epoch. The lane's input position is committed inside
+the transaction, in the consumer group named after the flow, so the broker itself knows how far the output has got. A
+new producer first fences its predecessor, then asks that group: output made from earlier input is out already.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from sluiceway import kafka
+from sluiceway.errors import FlowError
+from sluiceway.flows.topics.sink import WriterState
+from sluiceway.schemas.lane import LaneOutput, OutRecord
+
+COMMIT_SECONDS = 60.0
+RECORD_OVERHEAD = 200
+"""More than a record batch of one record needs beside key, value and headers."""
+FINAL = "final"
+"""Metadata of a committed position: the final snapshots that belong to it are out too."""
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaOutput:
+    """Where a flow's records go, and how its progress is named."""
+
+    flow: str
+    bootstrap: str
+    config: kafka.Config
+    topics: Mapping[str, kafka.TopicInfo]
+    """By what they carry: selections, predictions, dead_letters."""
+    progress_topic: str
+    """The topic whose partitions name the lanes in the flow's group: the input, or else an output."""
+    transaction_seconds: float
+    """How long a transaction may stay open: well above the checkpoint interval."""
+
+    def producer_config(self, **ours: str | int | float | bool) -> dict[str, object]:
+        defaults: dict[str, str | int] = {"linger.ms": 20, "compression.type": "lz4"}
+        limit = max(info.max_message_bytes for info in self.topics.values())
+        return kafka.client_config(
+            self.bootstrap,
+            {**defaults, **self.config},
+            enable_idempotence=True,
+            acks="all",
+            message_max_bytes=max(limit, 1000),
+            **ours,
+        )
+
+
+class _Producing:
+    """What both ways of delivery share: handing records to a producer, refusing what the broker would refuse."""
+
+    def __init__(self, lane: int, output: KafkaOutput) -> None:
+        self._lane = lane
+        self._output = output
+
+    def _send(self, producer: Producer, output: LaneOutput, *, done: int, finals: bool) -> None:
+        for carries, topic in self._output.topics.items():
+            records: list[OutRecord] = getattr(output, carries)
+            if records and records[0].offset < done:
+                records = [record for record in records if record.offset >= done]
+            if carries == "selections" and finals:
+                records = records + output.finals
+            if records:
+                self._produce(producer, topic, records)
+        producer.poll(0)
+
+    def _produce(self, producer: Producer, topic: kafka.TopicInfo, records: list[OutRecord]) -> None:
+        limit = topic.max_message_bytes - RECORD_OVERHEAD
+        for record in records:
+            if record.size > limit:
+                raise FlowError(
+                    f"a record of {record.size} bytes for topic {topic.name!r} is over its limit of"
+                    f" {topic.max_message_bytes}: raise the topic's max.message.bytes, or lower emit.top"
+                )
+        if records[0].headers:  # which only dead letters have, and produce_batch() does not take
+            for record in records:
+                self._produce_one(producer, topic.name, record)
+        else:
+            self._produce_batch(
+                producer, topic.name, [{"key": record.key, "value": record.value} for record in records]
+            )
+
+    def _produce_batch(self, producer: Producer, topic: str, batch: list[dict[str, object]]) -> None:
+        while batch:
+            queued = producer.produce_batch(topic, batch, partition=self._lane)
+            if queued == len(batch):
+                return
+            left = [message for message in batch if "_error" in message]
+            for message in left:
+                error = message.pop("_error")
+                if isinstance(error, KafkaError) and error.code() != KafkaError._QUEUE_FULL:
+                    raise self._refused(topic, error)
+            batch = left
+            producer.poll(0.1)
+
+    def _produce_one(self, producer: Producer, topic: str, record: OutRecord) -> None:
+        while True:
+            try:
+                producer.produce(
+                    topic,
+                    value=record.value,
+                    key=record.key,
+                    partition=self._lane,
+                    headers=list(record.headers) or None,
+                )
+                return
+            except BufferError:
+                producer.poll(0.1)
+            except KafkaException as problem:
+                raise self._refused(topic, problem) from problem
+
+    def _refused(self, topic: str, problem: KafkaError | KafkaException) -> FlowError:
+        return FlowError(f"topic {topic!r} does not take the flow's records: {kafka.sentence(problem)}")
+
+
+class TransactionalLane(_Producing):
+    """Exactly once."""
+
+    def __init__(self, lane: int, output: KafkaOutput, starters: ThreadPoolExecutor) -> None:
+        super().__init__(lane, output)
+        self._waiting: list[LaneOutput] = []
+        self._position: int | None = None
+        self._final = False
+        self._begun = 0.0
+        self._started: Future[None] = starters.submit(self._start)
+
+    def _start(self) -> None:
+        """Fence the predecessor, then ask how far its output got."""
+        self._producer = Producer(
+            self._output.producer_config(
+                transactional_id=f"{self._output.flow}/{self._lane}",
+                transaction_timeout_ms=round(self._output.transaction_seconds * 1000),
+            ),
+            logger=kafka.logger,
+        )
+        try:
+            self._producer.init_transactions(COMMIT_SECONDS)
+        except KafkaException as problem:
+            raise FlowError(f"lane {self._lane} cannot start its transactions: {kafka.sentence(problem)}") from problem
+        group = Consumer(
+            kafka.client_config(self._output.bootstrap, self._output.config, group_id=self._output.flow),
+            logger=kafka.logger,
+        )
+        try:
+            self._group = group.consumer_group_metadata()
+            place = TopicPartition(self._output.progress_topic, self._lane)
+            [committed] = group.committed([place], timeout=COMMIT_SECONDS)
+        except KafkaException as problem:
+            raise FlowError(f"lane {self._lane} cannot learn its progress: {kafka.sentence(problem)}") from problem
+        finally:
+            group.close()
+        self._done = max(committed.offset, 0)
+        self._done_final = committed.metadata == FINAL
+        if committed.offset >= 0:
+            # a committed offset expires days after its last commit: a start renews it
+            self._position, self._final = self._done, self._done_final
+            self._begin()
+            self._commit()
+
+    def write(self, output: LaneOutput) -> None:
+        if self._waiting or not self._started.done():
+            self._waiting.append(output)
+        else:
+            self._write_now(output)
+
+    def _write_now(self, output: LaneOutput) -> None:
+        self._started.result()
+        if self._position is None:
+            self._begin()
+        finals_out = output.stop < self._done or (output.stop == self._done and self._done_final)
+        self._send(self._producer, output, done=self._done, finals=not finals_out)
+        self._position, self._final = output.stop, output.end
+
+    def _begin(self) -> None:
+        self._begun = time.monotonic()
+        try:
+            self._producer.begin_transaction()
+        except KafkaException as problem:
+            raise self._failed(problem) from problem
+
+    def commit(self) -> WriterState:
+        self._started.result()
+        waiting, self._waiting = self._waiting, []
+        for output in waiting:
+            self._write_now(output)
+        if self._position is not None:
+            self._commit()
+        return {}
+
+    def _commit(self) -> None:
+        assert self._position is not None
+        # what a predecessor got out beyond this position stays out: the broker's word never goes back
+        position = max(self._position, self._done)
+        final = self._final if self._position >= self._done else self._done_final
+        place = TopicPartition(
+            self._output.progress_topic, self._lane, position, metadata=FINAL if final else None
+        )
+        try:
+            self._producer.send_offsets_to_transaction([place], self._group, COMMIT_SECONDS)
+            self._producer.commit_transaction(COMMIT_SECONDS)
+        except KafkaException as problem:
+            raise self._failed(problem) from problem
+        self._position = None
+
+    def _failed(self, problem: KafkaException) -> FlowError:
+        error = problem.args[0]
+        open_for = time.monotonic() - self._begun
+        if open_for > self._output.transaction_seconds:
+            return FlowError(
+                f"lane {self._lane}: the transaction timed out: it was open for {open_for:.0f} s, the limit is"
+                f" {self._output.transaction_seconds:.0f} s; nothing of it is visible, start the flow again"
+            )
+        if error.code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH):
+            return FlowError(
+                f"lane {self._lane}: another process has taken over the flow {self._output.flow!r};"
+                f" this one stops, nothing of its open transaction is visible"
+            )
+        return FlowError(f"lane {self._lane}: the epoch's output could not be committed: {kafka.sentence(problem)}")
+
+    def close(self) -> None:
+        """Nothing: an open transaction is aborted by whoever starts this lane next."""
+
+
+class IdempotentLane(_Producing):
+    """At least once: visible at once, flushed at each checkpoint; after a crash the same records come again."""
+
+    def __init__(self, lane: int, output: KafkaOutput) -> None:
+        super().__init__(lane, output)
+        self._error: KafkaError | None = None
+        # delivery reports for failures alone: reports of success cost time on every record
+        config = output.producer_config(delivery_report_only_error=True)
+        self._producer = Producer({**config, "on_delivery": self._note}, logger=kafka.logger)
+
+    def _note(self, error: KafkaError | None, message: Message) -> None:
+        self._error = self._error or error
+
+    def write(self, output: LaneOutput) -> None:
+        self._send(self._producer, output, done=0, finals=True)
+        self._check()
+
+    def commit(self) -> WriterState:
+        unsent = self._producer.flush(COMMIT_SECONDS)
+        self._check()
+        if unsent:
+            raise FlowError(f"lane {self._lane}: the broker took no output for {COMMIT_SECONDS:.0f} s")
+        return {}
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise FlowError(f"lane {self._lane}: a record was not delivered: {kafka.sentence(self._error)}")
+
+    def close(self) -> None:
+        self._producer.purge()

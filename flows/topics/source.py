@@ -1,0 +1,76 @@
+"""The source of a flow: one part a partition of the input topic, one item a poll."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+from bytewax.inputs import FixedPartitionedSource, StatefulSourcePartition
+
+from sluiceway.errors import FlowError
+from sluiceway.schemas.lane import RawPoll, lane_key
+
+IDLE = timedelta(milliseconds=10)
+"""How soon an empty partition is looked at again."""
+
+
+class Reader(Protocol):
+    """Reads one partition from a position on."""
+
+    position: int
+
+    def poll(self) -> RawPoll | None:
+        """What has come since; None for nothing. `end` is set on the last poll of a bounded partition."""
+
+    def close(self) -> None: ...
+
+
+class LaneSource(StatefulSourcePartition[RawPoll, int]):
+    """One lane's input."""
+
+    def __init__(self, reader: Reader, stopping: Callable[[], bool]) -> None:
+        self._reader = reader
+        self._stopping = stopping
+        self._ended = False
+        self._awake: datetime | None = None
+
+    def next_batch(self) -> list[RawPoll]:
+        if self._ended or self._stopping():
+            raise StopIteration
+        poll = self._reader.poll()
+        if poll is None:
+            self._awake = datetime.now(UTC) + IDLE
+            return []
+        self._awake = None
+        self._ended = poll.end
+        return [poll]
+
+    def next_awake(self) -> datetime | None:
+        return self._awake
+
+    def snapshot(self) -> int:
+        return self._reader.position
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+class TopicSource(FixedPartitionedSource[RawPoll, int]):
+    """The input topic, whichever its kind: `open_reader(partition, position)` knows."""
+
+    def __init__(
+        self, partitions: int, open_reader: Callable[[int, int | None], Reader], stopping: Callable[[], bool]
+    ) -> None:
+        self._partitions = partitions
+        self._open_reader = open_reader
+        self._stopping = stopping
+
+    def list_parts(self) -> list[str]:
+        return [lane_key(partition) for partition in range(self._partitions)]
+
+    def build_part(self, step_id: str, for_part: str, resume_state: int | None) -> LaneSource:
+        partition = int(for_part)
+        if partition >= self._partitions:
+            raise FlowError(f"the checkpoint knows partition {partition}, but the topic has {self._partitions}")
+        return LaneSource(self._open_reader(partition, resume_state), self._stopping)

@@ -1,0 +1,51 @@
+"""Topic URLs: `kafka://host:9092/name` and `dir:./data/name`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from sluiceway.errors import SettingsError
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaTopic:
+    """A topic on a broker."""
+
+    bootstrap: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"kafka://{self.bootstrap}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryTopic:
+    """A directory of JSON-lines partition files."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    def __str__(self) -> str:
+        return f"dir:{self.path}"
+
+
+Topic = KafkaTopic | DirectoryTopic
+
+
+def parse_topic(url: str, relative_to: Path = Path()) -> Topic:
+    """Read a topic URL; a relative directory is meant from `relative_to`, where the settings file lies."""
+    if url.startswith("kafka://"):
+        bootstrap, _, name = url.removeprefix("kafka://").partition("/")
+        if not re.fullmatch(r"[^\s/,:]+:\d+(,[^\s/,:]+:\d+)*", bootstrap):
+            raise SettingsError(f"{url!r}: a Kafka topic is written kafka://host:port/name (or host:port,host:port)")
+        if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", name):
+            raise SettingsError(f"{url!r}: {name!r} is no topic name (letters, digits, '.', '_' and '-' only)")
+        return KafkaTopic(bootstrap, name)
+    if url.startswith("dir:") and url.removeprefix("dir:"):
+        return DirectoryTopic((relative_to / url.removeprefix("dir:")).absolute())
+    raise SettingsError(f"{url!r} is no topic; write kafka://host:9092/name or dir:path/to/directory")

@@ -1,0 +1,37 @@
+"""A lane as a stateful step of Bytewax."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import bytewax.operators as op
+from bytewax.dataflow import operator
+from bytewax.operators import KeyedStream, StatefulBatchLogic
+
+from sluiceway.operators.stages.lane import Lane
+from sluiceway.operators.stages.stream import StreamConfig
+from sluiceway.schemas.lane import LaneBatch, LaneOutput
+
+
+class LaneLogic(StatefulBatchLogic[LaneBatch, LaneOutput, dict[str, Any]]):
+    """Holds one lane; an input item gives an output item, even an empty one, so that positions travel on."""
+
+    def __init__(self, lane: Lane) -> None:
+        self._lane = lane
+
+    def on_batch(self, values: list[LaneBatch]) -> tuple[Iterable[LaneOutput], bool]:
+        return [self._lane.process(batch) for batch in values], StatefulBatchLogic.RETAIN
+
+    def snapshot(self) -> dict[str, Any]:
+        return self._lane.state()
+
+
+@operator
+def select(step_id: str, up: KeyedStream[LaneBatch], config: StreamConfig, topic: str) -> KeyedStream[LaneOutput]:
+    """Learn and select, lane by lane: `LaneBatch` keyed by lane in, `LaneOutput` keyed by lane out."""
+
+    def build(state: dict[str, Any] | None) -> LaneLogic:
+        return LaneLogic(Lane(config, topic) if state is None else Lane.from_state(config, topic, state))
+
+    return op.stateful_batch("lanes", up, build)

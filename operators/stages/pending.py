@@ -1,0 +1,130 @@
+"""Unlabelled instances that wait for a later label.
+
+A later label goes to the newest waiting instance of its id. The instance is learnt when the label comes, but whether
+the flow was wrong about it is judged by the score it had when it came: that is the prediction others saw.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from sluiceway.schemas.batch import UNLABELLED, InstanceBatch
+
+
+@dataclass(slots=True)
+class Waiting:
+    """An instance that waits: its features as JSON, and its score, known once its batch has been scored."""
+
+    features: bytes
+    score: float = 0.0
+    row: int = -1
+    """Its row in the batch under way; -1 if it came with an earlier one."""
+
+
+@dataclass(slots=True)
+class Joined:
+    """A batch with every later label turned into a row that holds the instance it labels."""
+
+    batch: InstanceBatch
+    arrived: NDArray[np.bool_] | None
+    """Rows that are instances of this batch, as opposed to earlier ones labelled now; None = all."""
+    labelled_later: dict[int, Waiting] = field(default_factory=dict)
+    orphans: list[int] = field(default_factory=list)
+    """Offsets of labels that no waiting instance has."""
+
+
+class Pending:
+    """The waiting instances of one stream, oldest first."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._waiting: dict[str, Waiting] = {}
+        self.evicted = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def join(self, batch: InstanceBatch) -> Joined:
+        """Take in unlabelled rows, answer later labels, in the order of the rows."""
+        if batch.ids is None or (batch.label_only is None and batch.y.all()):
+            return Joined(batch, None)
+        label_only = batch.label_only if batch.label_only is not None else np.zeros(len(batch), dtype=np.bool_)
+        joined = Joined(batch, None)
+        for row in np.flatnonzero(label_only | (batch.y == UNLABELLED)).tolist():
+            id_ = batch.ids[row]
+            if id_ is None:
+                continue
+            if not label_only[row]:
+                self._wait(id_, batch, row)
+            elif (waiting := self._waiting.pop(id_, None)) is not None:
+                joined.labelled_later[row] = waiting
+            else:
+                joined.orphans.append(int(batch.offset[row]))
+        if batch.label_only is not None:
+            _fill_in(joined, label_only)
+        return joined
+
+    def _wait(self, id_: str, batch: InstanceBatch, row: int) -> None:
+        if self._limit == 0:
+            return
+        low, high = batch.indptr[row], batch.indptr[row + 1]
+        names = [batch.names[index] for index in batch.indices[low:high].tolist()]
+        features = orjson.dumps([names, batch.values[low:high].tolist()])
+        self._waiting.pop(id_, None)  # so that the newest of an id stands last
+        self._waiting[id_] = Waiting(features, row=row)
+        if len(self._waiting) > self._limit:
+            del self._waiting[next(iter(self._waiting))]
+            self.evicted += 1
+
+    def scored(self, scores: NDArray[np.float64]) -> None:
+        """Keep the scores of those that came with the batch just done."""
+        for waiting in reversed(self._waiting.values()):
+            if waiting.row < 0:
+                break
+            waiting.score, waiting.row = float(scores[waiting.row]), -1
+
+    def state(self) -> dict[str, Any]:
+        entries = [(id_, waiting.features, waiting.score) for id_, waiting in self._waiting.items()]
+        return {"limit": self._limit, "evicted": self.evicted, "waiting": entries}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        pending = cls(state["limit"])
+        pending.evicted = state["evicted"]
+        pending._waiting = {id_: Waiting(features, score) for id_, features, score in state["waiting"]}
+        return pending
+
+
+def _fill_in(joined: Joined, label_only: NDArray[np.bool_]) -> None:
+    """Give each row of a later label the features it labels; an orphan becomes an unlabelled row of zeros."""
+    batch = joined.batch
+    index = {name: at for at, name in enumerate(batch.names)}
+    indices: list[NDArray[np.int32]] = []
+    values: list[NDArray[np.float64]] = []
+    for row in range(len(batch)):
+        if (waiting := joined.labelled_later.get(row)) is not None:
+            names, numbers = orjson.loads(waiting.features)
+            indices.append(np.array([index.setdefault(name, len(index)) for name in names], dtype=np.int32))
+            values.append(np.array(numbers, dtype=np.float64))
+        else:
+            low, high = batch.indptr[row], batch.indptr[row + 1]
+            indices.append(batch.indices[low:high])
+            values.append(batch.values[low:high])
+    orphaned = label_only.copy()
+    orphaned[list(joined.labelled_later)] = False
+    joined.arrived = ~label_only
+    joined.batch = replace(
+        batch,
+        names=batch.names if len(index) == len(batch.names) else tuple(index),
+        indptr=np.cumsum([0, *map(len, indices)], dtype=np.int64),
+        indices=np.concatenate(indices),
+        values=np.concatenate(values),
+        y=np.where(orphaned, np.int8(UNLABELLED), batch.y),
+        ts=np.where(orphaned, 0, batch.ts),
+        label_only=None,
+    )

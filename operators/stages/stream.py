@@ -1,0 +1,201 @@
+"""One stream: its model and what surrounds it, from a batch of instances to snapshots and predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sluiceway.operators.contract import Learner
+from sluiceway.operators.stages.emission import Emit, Reason
+from sluiceway.operators.stages.pending import Joined, Pending
+from sluiceway.operators.stages.scale import Scale, scaled
+from sluiceway.schemas import encode
+from sluiceway.schemas.batch import InstanceBatch
+from sluiceway.schemas.lane import OutRecord
+
+STATE_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StreamConfig:
+    """What all streams of a flow share."""
+
+    flow: str
+    operator: str
+    new_learner: Callable[[], Learner]
+    learner_from_state: Callable[[Mapping[str, Any]], Learner]
+    emit: Emit = field(default_factory=Emit)
+    scale: Scale = "l2"
+    max_pending: int = 10_000
+    predictions: bool = False
+    classes: tuple[str, str] | None = None
+    """Names of the labels -1 and +1 in predictions."""
+    max_snapshot_bytes: int | None = None
+    """Snapshots above this are cut to fewer features."""
+
+
+@dataclass(slots=True)
+class StreamOutput:
+    """What one batch of one stream gave."""
+
+    snapshots: list[OutRecord]
+    predictions: list[OutRecord]
+    orphans: list[int]
+    """Offsets of later labels that no waiting instance has."""
+
+
+class Stream:
+    """One model and its stages."""
+
+    def __init__(self, name: str, lane: int, config: StreamConfig) -> None:
+        self.name = name
+        self._lane = lane
+        self._config = config
+        self._model = config.new_learner()
+        self._pending = Pending(config.max_pending)
+        self._seen = 0
+        self._mistakes = 0
+        self._ts = 0
+        self._emitted_version = 0
+        self._emitted: list[str] = []
+
+    # -- processing ----------------------------------------------------------------------------------------------
+
+    def process(self, batch: InstanceBatch) -> StreamOutput:
+        joined = self._pending.join(batch)
+        rows = scaled(joined.batch, self._config.scale)
+        scores = np.empty(len(rows))
+        seen_before = self._seen
+        snapshots = self._learn(joined, rows, scores)
+        self._pending.scored(scores)
+        predictions = self._predict(joined, scores, seen_before) if self._config.predictions else []
+        return StreamOutput(snapshots, predictions, joined.orphans)
+
+    def _learn(self, joined: Joined, rows: InstanceBatch, scores: NDArray[np.float64]) -> list[OutRecord]:
+        """Advance to each row where a snapshot may be due, emit, and go on."""
+        emit, model, snapshots = self._config.emit, self._model, []
+        learns = np.flatnonzero(rows.y)
+        row = learnt = 0
+        while row < len(rows):
+            version = model.version
+            stop, at_change = emit.until(version, self._emitted_version, learns[learnt:], len(rows))
+            start, row = row, model.advance(rows, row, stop, scores, until_change=at_change)
+            learnt += model.version - version
+            self._count(joined, scores, start, row)
+            reason = emit.due(model.version, self._emitted_version, emit.on_change and self._changed())
+            if reason is not None:
+                source = int(rows.next_offset[row - 1])
+                snapshots.append(self._snapshot(reason, int(rows.offset[row - 1]), source))
+        return snapshots
+
+    def _count(self, joined: Joined, scores: NDArray[np.float64], start: int, stop: int) -> None:
+        batch = joined.batch
+        wrong = batch.y[start:stop] * scores[start:stop] <= 0
+        judged = batch.y[start:stop] != 0
+        if joined.arrived is None:
+            self._seen += stop - start
+        else:
+            self._seen += int(np.count_nonzero(joined.arrived[start:stop]))
+            judged &= joined.arrived[start:stop]
+        self._mistakes += int(np.count_nonzero(wrong & judged))
+        for row, waiting in joined.labelled_later.items():
+            if start <= row < stop:
+                score = waiting.score if waiting.row < 0 else float(scores[waiting.row])
+                self._mistakes += int(batch.y[row]) * score <= 0
+        if stop > start:
+            self._ts = max(self._ts, int(batch.ts[start:stop].max()))
+
+    def _changed(self) -> bool:
+        return {selected.feature for selected in self._model.selected} != set(self._emitted)
+
+    # -- emitting ------------------------------------------------------------------------------------------------
+
+    def final(self, position: int) -> OutRecord | None:
+        """The snapshot at the end of bounded input, unless this version has one already."""
+        if not self._config.emit.final or self._model.version == self._emitted_version:
+            return None
+        return self._snapshot("final", position, position)
+
+    def _snapshot(self, reason: Reason, offset: int, source: int) -> OutRecord:
+        model, config = self._model, self._config
+        selected = model.selected
+        names = [entry.feature for entry in selected]
+        before, now = set(self._emitted), set(names)
+        metrics: dict[str, float] = {"mistakes": self._mistakes, "error_rate": self._mistakes / model.version}
+        if self._pending.evicted:
+            metrics["pending_evicted"] = self._pending.evicted
+        top = config.emit.top
+        while True:
+            record = encode.snapshot(
+                offset=offset,
+                flow=config.flow,
+                stream=self.name,
+                operator=config.operator,
+                version=model.version,
+                seen=self._seen,
+                generation=0,
+                ts=self._ts,
+                reason=reason,
+                n_selected=len(selected),
+                selected=selected[:top],
+                entered=[name for name in names if name not in before],
+                left=[name for name in self._emitted if name not in now],
+                metrics={**metrics, **model.metrics()},
+                params=model.params,
+                source={"instances": (self._lane, source)},
+            )
+            if config.max_snapshot_bytes is None or top == 0 or record.size <= config.max_snapshot_bytes:
+                break
+            top = min(top, len(selected)) // 2
+        self._emitted_version, self._emitted = model.version, names
+        return record
+
+    def _predict(self, joined: Joined, scores: NDArray[np.float64], seq: int) -> list[OutRecord]:
+        batch = joined.batch
+        offsets, ids = batch.offset, batch.ids
+        if joined.arrived is not None:
+            rows = np.flatnonzero(joined.arrived)
+            offsets, scores = offsets[rows], scores[rows]
+            ids = None if ids is None else [ids[row] for row in rows.tolist()]
+        return encode.predictions(
+            flow=self._config.flow,
+            stream=self.name,
+            ids=ids,
+            seq=seq,
+            partition=self._lane,
+            offsets=offsets,
+            scores=scores,
+            labels=self._config.classes or (-1, 1),
+        )
+
+    # -- state ---------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "state_version": STATE_VERSION,
+            "model": self._model.state(),
+            "pending": self._pending.state(),
+            "seen": self._seen,
+            "mistakes": self._mistakes,
+            "ts": self._ts,
+            "emitted_version": self._emitted_version,
+            "emitted": list(self._emitted),
+        }
+
+    @classmethod
+    def from_state(cls, name: str, lane: int, config: StreamConfig, state: Mapping[str, Any]) -> Self:
+        if state["state_version"] != STATE_VERSION:
+            raise ValueError(f"stream state of version {state['state_version']}, this program knows {STATE_VERSION}")
+        stream = cls(name, lane, config)
+        stream._model = config.learner_from_state(state["model"])
+        stream._pending = Pending.from_state(state["pending"])
+        stream._seen = state["seen"]
+        stream._mistakes = state["mistakes"]
+        stream._ts = state["ts"]
+        stream._emitted_version = state["emitted_version"]
+        stream._emitted = list(state["emitted"])
+        return stream

@@ -1,0 +1,157 @@
+"""What every Kafka client of ours shares: settings, questions to a broker, positions. No engine in here."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import (
+    AclOperation,
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
+
+from sluiceway.errors import FlowError
+from sluiceway.positions import Position
+
+logger = logging.getLogger("sluiceway.kafka")
+
+ANSWER_SECONDS = 15.0
+"""How long a broker may take to answer a question at start-up before we say that it does not."""
+
+Config = Mapping[str, str | int | float | bool]
+
+
+def client_config(bootstrap: str, user: Config, **ours: str | int | float | bool) -> dict[str, Any]:
+    """librdkafka settings: the user's over our defaults, but never over what exactness depends on (`ours`)."""
+    fixed = {name.replace("_", "."): value for name, value in ours.items()}
+    return {"client.id": "sluiceway", **user, **fixed, "bootstrap.servers": bootstrap}
+
+
+@dataclass(frozen=True, slots=True)
+class TopicInfo:
+    """What a broker says of a topic."""
+
+    name: str
+    topic_id: str
+    partitions: int
+    max_message_bytes: int
+    readable: bool
+    writable: bool
+
+
+def sentence(error: KafkaError | KafkaException) -> str:
+    """The broker's reason in words, whichever way the client wrapped it."""
+    inner = error.args[0] if isinstance(error, KafkaException) else error
+    if isinstance(inner, KafkaError):
+        return f"{inner.str().rstrip('.')} ({inner.name()})"
+    return str(inner)
+
+
+def describe_topics(bootstrap: str, user: Config, names: Sequence[str]) -> dict[str, TopicInfo | None]:
+    """Ask the broker for topics by name; None for one that does not exist."""
+    admin = AdminClient(client_config(bootstrap, user), logger=logger)
+    try:
+        existing = admin.list_topics(timeout=ANSWER_SECONDS).topics
+    except KafkaException as problem:
+        raise FlowError(
+            f"no Kafka broker answers at {bootstrap} within {ANSWER_SECONDS:.0f} s: {sentence(problem)}"
+        ) from problem
+    found = [name for name in names if name in existing]
+    return {name: _describe(admin, name) if name in found else None for name in names}
+
+
+def _describe(admin: AdminClient, name: str) -> TopicInfo:
+
+    try:
+        described = admin.describe_topics(
+            TopicCollection([name]), include_authorized_operations=True, request_timeout=ANSWER_SECONDS
+        )[name].result()
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        limits = admin.describe_configs([resource], request_timeout=ANSWER_SECONDS)[resource].result()
+    except KafkaException as problem:
+        raise FlowError(f"the broker will not describe topic {name!r}: {sentence(problem)}") from problem
+    operations = described.authorized_operations
+    return TopicInfo(
+        name=name,
+        topic_id=str(described.topic_id),
+        partitions=len(described.partitions),
+        max_message_bytes=int(limits["max.message.bytes"].value),
+        # a broker without an authorizer reports no operations at all
+        readable=not operations or AclOperation.READ in operations,
+        writable=not operations or AclOperation.WRITE in operations,
+    )
+
+
+def create_topics(bootstrap: str, user: Config, topics: Iterable[NewTopic]) -> None:
+    """Create topics and wait until they are there; one that has appeared meanwhile is fine."""
+    admin = AdminClient(client_config(bootstrap, user), logger=logger)
+    for name, outcome in admin.create_topics(list(topics), request_timeout=ANSWER_SECONDS).items():
+        try:
+            outcome.result()
+        except KafkaException as problem:
+            if problem.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise FlowError(f"topic {name!r} could not be created: {sentence(problem)}") from problem
+
+
+def resolve(consumer: Consumer, topic: str, partitions: int, position: Position) -> list[int]:
+    """The offset that a position means in each partition, as of now."""
+    marks = [watermarks(consumer, topic, partition) for partition in range(partitions)]
+    match position.kind:
+        case "beginning":
+            return [low for low, _ in marks]
+        case "end":
+            return [high for _, high in marks]
+        case "last":
+            return [max(low, high - position.value) for low, high in marks]
+        case "offset":
+            return [position.value] * partitions
+    wanted = [TopicPartition(topic, partition, position.value) for partition in range(partitions)]
+    try:
+        found = consumer.offsets_for_times(wanted, timeout=ANSWER_SECONDS)
+    except KafkaException as problem:
+        raise FlowError(f"the broker cannot look up times in topic {topic!r}: {sentence(problem)}") from problem
+    # -1 = the time lies after the last record
+    return [
+        partition.offset if partition.offset >= 0 else high for partition, (_, high) in zip(found, marks, strict=True)
+    ]
+
+
+def watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
+    """First offset held and last stable offset of a partition."""
+    try:
+        marks = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=ANSWER_SECONDS)
+    except KafkaException as problem:
+        raise FlowError(f"the broker does not tell what topic {topic!r} holds: {sentence(problem)}") from problem
+    if marks is None:
+        raise FlowError(f"the broker does not tell what partition {partition} of topic {topic!r} holds")
+    return marks
+
+
+def out_of_range(topic: str, partition: int, wanted: int, low: int, high: int) -> FlowError:
+    """The sentence for an offset that the broker no longer has."""
+    return FlowError(
+        f"topic {topic!r}, partition {partition}: the flow wants to go on at offset {wanted}, but the broker holds"
+        f" {low} to {high}; restore the missing records, or start anew with another flow name and another recovery"
+        f" directory"
+    )
+
+
+def group_offsets(bootstrap: str, user: Config, group: str, topic: str, partitions: int) -> list[int | None]:
+    """How far a consumer group has come in each partition; None where it has never committed."""
+    consumer = Consumer(client_config(bootstrap, user, group_id=group), logger=logger)
+    try:
+        wanted = [TopicPartition(topic, partition) for partition in range(partitions)]
+        found = consumer.committed(wanted, timeout=ANSWER_SECONDS)
+        return [partition.offset if partition.offset >= 0 else None for partition in found]
+    except KafkaException as problem:
+        raise FlowError(f"the broker does not tell the offsets of group {group!r}: {sentence(problem)}") from problem
+    finally:
+        consumer.close()
+
+
