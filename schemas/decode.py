@@ -352,7 +352,7 @@ class _Rows:
             self.label_only.append(len(self.at))
         else:
             if type(x) is dict:
-                values = x.values()
+                values: Iterable[Any] = x.values()
             elif type(x) is list:
                 values = x
             else:

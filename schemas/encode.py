@@ -1,0 +1,160 @@
+"""Snapshots, predictions and dead letters -> bytes. The same values give the same bytes, members in a fixed order."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import count, repeat
+from typing import Any, Literal
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from sluiceway.schemas.decode import Label
+from sluiceway.schemas.lane import DeadLetter, OutRecord
+
+SNAPSHOT_SCHEMA = 1
+ERROR_HEADER = "sluiceway.error."
+
+
+def snapshot_key(flow: str, stream: str) -> bytes:
+    return f"{flow}/{stream}".encode()
+
+
+def snapshot(
+    *,
+    offset: int,
+    flow: str,
+    stream: str,
+    operator: str,
+    version: int,
+    seen: int,
+    generation: int,
+    ts: int,
+    reason: Literal["interval", "change", "final"],
+    n_selected: int,
+    selected: Iterable[tuple[str, float, int]],
+    entered: Sequence[str],
+    left: Sequence[str],
+    metrics: Mapping[str, float | None],
+    params: Mapping[str, Any],
+    source: Mapping[str, tuple[int, int]],
+) -> OutRecord:
+    """The snapshot made after the input record at `offset`.
+
+    `selected` is (feature, weight, since), sorted already; `source` is role -> (partition, next offset to read). A
+    metric that is not finite is written as null; a weight that is not finite is a ValueError.
+    """
+    features = []
+    for feature, weight, since in selected:
+        if not math.isfinite(weight):
+            raise ValueError(f"the weight of feature {feature!r} is {weight}: not for a snapshot")
+        features.append({"feature": feature, "weight": float(weight), "since": int(since)})
+    record = {
+        "schema": SNAPSHOT_SCHEMA,
+        "flow": flow,
+        "stream": stream,
+        "operator": operator,
+        "version": version,
+        "seen": seen,
+        "generation": generation,
+        "ts": ts,
+        "reason": reason,
+        "n_selected": n_selected,
+        "selected": features,
+        "entered": entered,
+        "left": left,
+        "metrics": metrics,
+        "params": params,
+        "source": {role: {"partition": at[0], "offset": at[1]} for role, at in source.items()},
+    }
+    return OutRecord(offset, snapshot_key(flow, stream), orjson.dumps(record, option=orjson.OPT_SERIALIZE_NUMPY))
+
+
+def prediction(
+    *,
+    flow: str,
+    stream: str,
+    id_: str | None,
+    seq: int,
+    partition: int,
+    offset: int,
+    score: float,
+    label: Label,
+    features_used: int | None = None,
+    cost: float | None = None,
+) -> OutRecord:
+    """One prediction; `features_used` and `cost` are written where they are given. A score not finite is null."""
+    record: dict[str, Any] = {
+        "flow": flow,
+        "stream": stream,
+        "id": id_,
+        "seq": seq,
+        "at": {"partition": partition, "offset": offset},
+        "score": score,
+        "label": label,
+    }
+    if features_used is not None:
+        record["features_used"] = features_used
+    if cost is not None:
+        record["cost"] = cost
+    return OutRecord(offset, stream.encode(), orjson.dumps(record))
+
+
+def predictions(
+    *,
+    flow: str,
+    stream: str,
+    ids: Sequence[str | None] | None,
+    seq: int,
+    partition: int,
+    offsets: NDArray[np.int64],
+    scores: NDArray[np.float64],
+    labels: tuple[Label, Label] = (-1, 1),
+) -> list[OutRecord]:
+    """The same records as `prediction` makes one by one: seq, seq + 1, ...; a score above 0 is the second label."""
+    if len(offsets) != len(scores) or (ids is not None and len(ids) != len(scores)):
+        raise ValueError("ids, offsets and scores must have one entry a prediction")
+    key = stream.encode()
+    names = orjson.dumps({"flow": flow, "stream": stream})[:-1]
+    negative, positive = (orjson.dumps(label) for label in labels)
+    ids_ = repeat(b"null") if ids is None else map(orjson.dumps, ids)
+    # orjson writes a float as it does inside a record, and no number holds a comma
+    scores_ = orjson.dumps(scores.tolist())[1:-1].split(b",") if len(scores) else []
+    where = offsets.tolist()
+    labels_ = [positive if above else negative for above in (scores > 0).tolist()]
+    at = b',"at":{"partition":%d,"offset":' % partition
+    form = names.replace(b"%", b"%%") + b',"id":%b,"seq":%d' + at + b'%d},"score":%b,"label":%b}'
+    return [
+        OutRecord(offset, key, form % (id_, number, offset, score, label))
+        for offset, id_, number, score, label in zip(where, ids_, count(seq), scores_, labels_, strict=False)
+    ]
+
+
+def dead_letter(letter: DeadLetter, topic: str, partition: int) -> OutRecord:
+    """Key and value untouched, the reason in the headers."""
+    reason = {
+        "class": letter.error_class,
+        "message": letter.message,
+        "stage": letter.stage,
+        "topic": topic,
+        "partition": partition,
+        "offset": letter.offset,
+    }
+    headers = tuple((ERROR_HEADER + name, str(value).encode()) for name, value in reason.items())
+    return OutRecord(letter.offset, letter.key, letter.value, headers)
+
+
+def dead_letter_line(record: OutRecord) -> bytes:
+    """What `dead_letter` gave, as a line of a directory topic (without the line's end)."""
+    error: dict[str, str | int] = {name.removeprefix(ERROR_HEADER): value.decode() for name, value in record.headers}
+    for number in ("partition", "offset"):
+        error[number] = int(error[number])
+    line = {"error": error, "key_base64": _base64(record.key), "value_base64": _base64(record.value)}
+    return orjson.dumps(line)
+
+
+def _base64(data: bytes | None) -> str | None:
+    return None if data is None else base64.b64encode(data).decode()

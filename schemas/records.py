@@ -1,0 +1,222 @@
+"""Every record that crosses a topic, as a typed model; `python -m sluiceway.schemas.records` writes their JSON Schemas.
+
+What comes in (`Instance`, `LaterLabel`) may carry members we do not know: producers add fields, and we ignore them.
+What goes out (`Snapshot`, `Prediction`, `DeadLetterLine`) has exactly the members listed.
+
+These models are for the edges: clients, tools, tests. The hot path reads with `sluiceway.schemas.decode` and writes
+with `sluiceway.schemas.encode`, which know nothing of pydantic and accept and give exactly the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+
+from sluiceway.schemas.decode import MAX_FEATURES_PER_INSTANCE, Label
+
+Text = Annotated[str, Field(strict=True, min_length=1)]
+Count = Annotated[int, Field(strict=True, ge=0)]
+Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Milliseconds = Annotated[int, Field(strict=True, ge=0, le=2**63 - 1)]
+AnyLabel = (
+    Annotated[bool, Field(strict=True)] | Annotated[int, Field(strict=True)] | Annotated[str, Field(strict=True)]
+)
+Id = Annotated[Text | Annotated[int, Field(strict=True)], AfterValidator(str)]
+
+
+class Rules(NamedTuple):
+    """The settings of the flow that decide whether an input record is acceptable: the validation's context."""
+
+    classes: Sequence[Label] | None = None
+    feature_names: Sequence[str] | None = None
+    max_features_per_instance: int = MAX_FEATURES_PER_INSTANCE
+
+
+class _Input(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    @field_validator("y", check_fields=False)
+    @classmethod
+    def _accepted_label(cls, y: Label | None, info: ValidationInfo) -> Label | None:
+        classes = _rules(info).classes
+        accepted = (True, False, 1, 0, -1) if classes is None else classes
+        if y is not None and not any(type(y) is type(label) and y == label for label in accepted):
+            raise ValueError(f"the label must be one of {', '.join(map(repr, accepted))}")
+        return y
+
+
+class Instance(_Input):
+    """An instance to score and, with a label, to learn from. Topic `instances`, key: the stream."""
+
+    id: Id | None = Field(default=None, description="Needed if the label comes later; repeats are legal.")
+    ts: Milliseconds | None = Field(default=None, description="When it happened, milliseconds since 1970.")
+    x: dict[Text, Finite] | list[Finite] = Field(
+        description="Features by name; or in the order of `feature_names`, else of the names 0, 1, ... Absent = 0."
+    )
+    y: AnyLabel | None = Field(
+        default=None, description="Binary: true/false, 1/-1, 1/0; or one of the flow's classes. Absent = unlabelled."
+    )
+
+    @field_validator("x")
+    @classmethod
+    def _acceptable_size(cls, x: dict[str, float] | list[float], info: ValidationInfo) -> object:
+        rules = _rules(info)
+        if len(x) > rules.max_features_per_instance:
+            raise ValueError(f"more than {rules.max_features_per_instance} features")
+        if isinstance(x, list) and rules.feature_names is not None and len(x) > len(rules.feature_names):
+            raise ValueError(f"{len(x)} values for {len(rules.feature_names)} feature_names")
+        return x
+
+    def features(self, feature_names: Sequence[str] | None = None) -> dict[str, float]:
+        """The features by name, whichever way they were sent; a zero says the same as absence, so zeros are not here.
+
+        >>> Instance(x=[0.5, 0.0, 2.0]).features()
+        {'0': 0.5, '2': 2.0}
+        """
+        if isinstance(self.x, dict):
+            named = self.x
+        elif feature_names is None:
+            named = {str(place): value for place, value in enumerate(self.x)}
+        else:
+            named = dict(zip(feature_names, self.x, strict=False))
+        return {name: value for name, value in named.items() if value != 0}
+
+
+class LaterLabel(_Input):
+    """The label of an earlier unlabelled instance of the same stream. Topic `instances`, key: the stream."""
+
+    id: Id
+    ts: Milliseconds | None = None
+    y: AnyLabel
+
+
+class InstanceLine(Instance):
+    """An instance in a directory topic, where the line itself names the stream."""
+
+    stream: Text | None = None
+
+
+class LaterLabelLine(LaterLabel):
+    """A later label in a directory topic, where the line itself names the stream."""
+
+    stream: Text | None = None
+
+
+def read_instance(record: object, rules: Rules | None = None, *, line: bool = False) -> Instance | LaterLabel:
+    """A parsed record of an `instances` topic, or pydantic's ValidationError.
+
+    >>> read_instance({"id": "e-1842", "y": 1})
+    LaterLabel(id='e-1842', ts=None, y=1)
+    """
+    has_x = not isinstance(record, Mapping) or record.get("x") is not None or record.get("y") is None
+    if has_x:
+        return (InstanceLine if line else Instance).model_validate(record, context=rules)
+    return (LaterLabelLine if line else LaterLabel).model_validate(record, context=rules)
+
+
+def _rules(info: ValidationInfo) -> Rules:
+    return info.context if isinstance(info.context, Rules) else Rules()
+
+
+class _Output(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_by_name=True, serialize_by_alias=True)
+
+
+class SelectedFeature(_Output):
+    feature: Text
+    weight: Finite
+    since: Count = Field(description="The version at which the feature last entered.")
+
+
+class Position(_Output):
+    """A place in a partition."""
+
+    partition: Count
+    offset: Count
+
+
+class Snapshot(_Output):
+    """Which features matter now. Topic `selections`, key: flow/stream."""
+
+    schema_: Literal[1] = Field(alias="schema")
+    flow: Text
+    stream: Text
+    operator: Text
+    version: Count = Field(description="Labelled instances (or columns) learnt. At most one snapshot a version.")
+    seen: Count = Field(description="All instances, unlabelled included.")
+    generation: Count
+    ts: Milliseconds = Field(description="The newest `ts` of the input; 0 if none.")
+    reason: Literal["interval", "change", "final"]
+    n_selected: Count = Field(description="How many are selected, also beyond the list's cut.")
+    selected: tuple[SelectedFeature, ...] = Field(description="By |weight|, descending.")
+    entered: tuple[Text, ...] = Field(description="Against the stream's previous snapshot.")
+    left: tuple[Text, ...]
+    metrics: dict[str, int | float | None] = Field(description="null where there is no finite number.")
+    params: dict[str, Any]
+    source: dict[str, Position] = Field(description="The next offset to read: replay up to there gives this again.")
+
+
+class Prediction(_Output):
+    """What the model said of an instance before it learnt from it. Topic `predictions`, key: the stream."""
+
+    flow: Text
+    stream: Text
+    id: str | None
+    seq: Count = Field(description="Counted per stream: the prediction's identity.")
+    at: Position = Field(description="Where the instance lies in the input.")
+    score: Finite | None = Field(description="null where the score exceeds a float64.")
+    label: AnyLabel
+    features_used: Count | None = None
+    cost: Finite | None = None
+
+
+class Reason(_Output):
+    """Why a record could not be used, and where it lies."""
+
+    class_: Text = Field(alias="class")
+    message: str
+    stage: Text
+    topic: Text
+    partition: Count
+    offset: Count
+
+
+class DeadLetterLine(_Output):
+    """A record that could not be used, in a directory topic. On Kafka the reason is in the headers instead."""
+
+    error: Reason
+    key_base64: str | None
+    value_base64: str | None
+
+
+JSON_SCHEMAS: Mapping[str, type[BaseModel]] = {
+    "instance": Instance,
+    "later-label": LaterLabel,
+    "instance-line": InstanceLine,
+    "later-label-line": LaterLabelLine,
+    "snapshot": Snapshot,
+    "prediction": Prediction,
+    "dead-letter-line": DeadLetterLine,
+}
+"""Name of the file in schemas/json/ -> model."""
+
+JSON_FOLDER = Path(__file__).parent / "json"
+
+
+def json_schema(model: type[BaseModel]) -> str:
+    """The model's JSON Schema as the text of its file."""
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **model.model_json_schema()}
+    return json.dumps(schema, indent=2) + "\n"
+
+
+def write_json_schemas(folder: Path = JSON_FOLDER) -> None:
+    for name, model in JSON_SCHEMAS.items():
+        (folder / f"{name}.json").write_text(json_schema(model))
+
+
+if __name__ == "__main__":
+    write_json_schemas()

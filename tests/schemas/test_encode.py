@@ -1,0 +1,195 @@
+"""What goes out: exact bytes, and the same through the typed models and back."""
+
+from __future__ import annotations
+
+import base64
+import math
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sluiceway.schemas import encode
+from sluiceway.schemas.decode import Decoder
+from sluiceway.schemas.lane import DeadLetter, OutRecord
+from sluiceway.schemas.records import DeadLetterLine, Prediction, Snapshot
+from tests.schemas.polls import poll_of
+
+DESIGN_SNAPSHOT = (
+    b'{"schema":1,"flow":"spam-eu","stream":"mail","operator":"ofs","version":12000,"seen":12400,"generation":0,'
+    b'"ts":1763251200000,"reason":"interval","n_selected":10,'
+    b'"selected":[{"feature":"free","weight":1.32,"since":800}],"entered":["free"],"left":["len"],'
+    b'"metrics":{"mistakes":913,"error_rate":0.0761},"params":{"k":10,"eta":0.2},'
+    b'"source":{"instances":{"partition":0,"offset":12400}}}'
+)
+SNAPSHOT: dict[str, Any] = {
+    "offset": 12399,
+    "flow": "spam-eu",
+    "stream": "mail",
+    "operator": "ofs",
+    "version": 12000,
+    "seen": 12400,
+    "generation": 0,
+    "ts": 1763251200000,
+    "reason": "interval",
+    "n_selected": 10,
+    "selected": [("free", 1.32, 800)],
+    "entered": ["free"],
+    "left": ["len"],
+    "metrics": {"mistakes": 913, "error_rate": 0.0761},
+    "params": {"k": 10, "eta": 0.2},
+    "source": {"instances": (0, 12400)},
+}
+
+texts = st.text(min_size=1, max_size=8)
+finite = st.floats(allow_nan=False, allow_infinity=False)
+counts = st.integers(0, 2**53)
+
+
+def test_the_snapshot_of_the_design() -> None:
+    assert encode.snapshot(**SNAPSHOT) == OutRecord(12399, b"spam-eu/mail", DESIGN_SNAPSHOT)
+
+
+@pytest.mark.parametrize("weight", [math.nan, math.inf, -math.inf])
+def test_a_weight_that_is_not_finite_is_refused(weight: float) -> None:
+    with pytest.raises(ValueError, match="'free'"):
+        encode.snapshot(**{**SNAPSHOT, "selected": [("free", weight, 0)]})
+
+
+def test_a_metric_that_is_not_finite_is_null() -> None:
+    value = encode.snapshot(**{**SNAPSHOT, "metrics": {"error_rate": math.nan}}).value
+    assert value is not None
+    assert Snapshot.model_validate_json(value).metrics == {"error_rate": None}
+
+
+def test_numpy_numbers_are_numbers() -> None:
+    selected = [("free", np.float64(1.32), np.int64(800))]
+    metrics = {"mistakes": np.int64(913), "error_rate": np.float64(0.0761)}
+    record = encode.snapshot(**{**SNAPSHOT, "selected": selected, "metrics": metrics})
+    assert record.value == DESIGN_SNAPSHOT
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    flow=texts,
+    stream=texts,
+    selected=st.lists(st.tuples(texts, finite, counts), max_size=4),
+    left=st.lists(texts, max_size=3),
+    metrics=st.dictionaries(texts, counts | finite | st.none(), max_size=3),
+    params=st.dictionaries(texts, st.none() | st.booleans() | counts | finite | texts | st.lists(texts), max_size=3),
+    reason=st.sampled_from(["interval", "change", "final"]),
+    source=st.dictionaries(texts, st.tuples(counts, counts), max_size=2),
+)
+def test_snapshots_pass_through_the_model_unchanged(**values: Any) -> None:
+    given_values = {**SNAPSHOT, **values, "n_selected": len(values["selected"])}
+    record = encode.snapshot(**given_values)
+    assert record.key == f"{values['flow']}/{values['stream']}".encode()
+    assert record.value is not None
+    model = Snapshot.model_validate_json(record.value)
+    assert [(s.feature, s.weight, s.since) for s in model.selected] == values["selected"]
+    assert {role: (at.partition, at.offset) for role, at in model.source.items()} == values["source"]
+    assert orjson.dumps(model.model_dump(mode="json")) == record.value
+
+
+def test_a_prediction_has_its_members_in_order() -> None:
+    common: dict[str, Any] = {"flow": "spam-eu", "stream": "mail", "id_": None, "seq": 41, "partition": 0, "offset": 41}
+    record = encode.prediction(**common, score=-0.5, label="ham")
+    start = b'{"flow":"spam-eu","stream":"mail","id":null,"seq":41,"at":{"partition":0,"offset":41},'
+    assert record == OutRecord(41, b"mail", start + b'"score":-0.5,"label":"ham"}')
+    costly = encode.prediction(**common, score=0.5, label="spam", features_used=3, cost=0.7)
+    assert costly.value == start + b'"score":0.5,"label":"spam","features_used":3,"cost":0.7}'
+    assert costly.value is not None
+    assert Prediction.model_validate_json(costly.value).features_used == 3
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    flow=texts | st.just("50%d%%"),
+    stream=texts,
+    rows=st.lists(st.tuples(st.none() | st.text(max_size=5), counts, st.floats()), max_size=6),
+    labels=st.sampled_from([(-1, 1), ("ham", "spam"), (False, True), ("a%b", 'a"b')]),
+    seq=counts,
+)
+def test_many_predictions_are_as_one_by_one(
+    flow: str, stream: str, rows: list[tuple[str | None, int, float]], labels: tuple[Any, Any], seq: int
+) -> None:
+    made = encode.predictions(
+        flow=flow,
+        stream=stream,
+        ids=[id_ for id_, _, _ in rows],
+        seq=seq,
+        partition=3,
+        offsets=np.array([offset for _, offset, _ in rows], dtype=np.int64),
+        scores=np.array([score for _, _, score in rows], dtype=np.float64),
+        labels=labels,
+    )
+    assert made == [
+        encode.prediction(
+            flow=flow,
+            stream=stream,
+            id_=id_,
+            seq=seq + at,
+            partition=3,
+            offset=offset,
+            score=score,
+            label=labels[score > 0],
+        )
+        for at, (id_, offset, score) in enumerate(rows)
+    ]
+    for record, (id_, offset, score) in zip(made, rows, strict=True):
+        assert record.value is not None
+        model = Prediction.model_validate_json(record.value)
+        assert (model.id, model.at.offset) == (id_, offset)
+        assert model.score == (score if math.isfinite(score) else None)
+        unset = {"features_used", "cost"}
+        assert orjson.dumps(model.model_dump(mode="json", exclude=unset)) == record.value
+
+
+def test_predictions_without_ids_have_null() -> None:
+    offsets, scores = np.array([5, 6]), np.array([1.0, -1.0])
+    made = encode.predictions(flow="f", stream="s", ids=None, seq=0, partition=0, offsets=offsets, scores=scores)
+    assert [orjson.loads(record.value or b"")["id"] for record in made] == [None, None]
+
+
+def test_predictions_of_different_lengths_are_refused() -> None:
+    with pytest.raises(ValueError, match="one entry"):
+        encode.predictions(
+            flow="f", stream="s", ids=["a"], seq=0, partition=0, offsets=np.arange(2), scores=np.zeros(2)
+        )
+
+
+def test_a_dead_letter_is_the_message_and_headers() -> None:
+    letter = DeadLetter(41, b"\xff", b"\x00\xff", "bad-key", "the key is not UTF-8: ÿ", "decode")
+    record = encode.dead_letter(letter, "instances", 3)
+    assert record == OutRecord(
+        41,
+        b"\xff",
+        b"\x00\xff",
+        (
+            ("sluiceway.error.class", b"bad-key"),
+            ("sluiceway.error.message", "the key is not UTF-8: ÿ".encode()),
+            ("sluiceway.error.stage", b"decode"),
+            ("sluiceway.error.topic", b"instances"),
+            ("sluiceway.error.partition", b"3"),
+            ("sluiceway.error.offset", b"41"),
+        ),
+    )
+    assert encode.dead_letter_line(record) == (
+        '{"error":{"class":"bad-key","message":"the key is not UTF-8: ÿ","stage":"decode","topic":"instances",'
+        '"partition":3,"offset":41},"key_base64":"/w==","value_base64":"AP8="}'
+    ).encode()
+
+
+@settings(max_examples=100, deadline=None)
+@given(key=st.none() | st.binary(max_size=8), value=st.none() | st.binary(max_size=30))
+def test_what_the_decoder_refuses_can_be_got_back_from_its_line(key: bytes | None, value: bytes | None) -> None:
+    for letter in Decoder("instances", 1).decode(poll_of([value], [key])).dead_letters:
+        line = encode.dead_letter_line(encode.dead_letter(letter, "instances", 0))
+        model = DeadLetterLine.model_validate_json(line)
+        back = [None if part is None else base64.b64decode(part) for part in (model.key_base64, model.value_base64)]
+        assert back == [key, value]
+        assert (model.error.class_, model.error.message) == (letter.error_class, letter.message)
+        assert orjson.dumps(model.model_dump(mode="json")) == line
