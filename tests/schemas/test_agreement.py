@@ -22,7 +22,7 @@ RULES = [
     Rules(classes=[0, 1, True, "1"], max_features_per_instance=6),
 ]
 
-names = st.sampled_from(["a", "b", "0", "1", "free", "true", "ß", "\x00", "a.b", "日本"]) | st.text(max_size=3)
+names = st.sampled_from(["a", "b", "0", "1", "free", "true", "ß", "\x00", "日本"]) | st.text(min_size=1, max_size=3)
 numbers = (
     st.floats(allow_nan=False, allow_infinity=False)
     | st.integers(-(2**63), 2**64 - 1)
@@ -39,22 +39,27 @@ def mostly(good: st.SearchStrategy[Any], bad: st.SearchStrategy[Any] = oddities)
     return st.integers(0, 11).flatmap(lambda chance: bad if chance == 0 else good)
 
 
-features = st.dictionaries(names, mostly(numbers), max_size=7) | st.lists(mostly(numbers), max_size=7)
-labels = st.sampled_from([None, True, False, 1, 0, -1, 1.0, 0.0, 2, "ham", "spam", "1", "Ham"])
-records = st.fixed_dictionaries(
-    {},
-    optional={
-        "x": mostly(features),
-        "y": mostly(labels),
-        "id": mostly(st.text(max_size=3) | st.integers(-(2**63), 2**64 - 1)),
-        "ts": mostly(st.integers(-1, 2**63) | st.sampled_from([0, 2**63 - 1])),
-        "stream": mostly(st.sampled_from(["mail", "web"])),
-        "extra": oddities,
-    },
+values = st.one_of(numbers, numbers, numbers, mostly(numbers))
+features = st.dictionaries(mostly(names, st.just("")), values, max_size=7) | st.lists(values, max_size=7)
+labels = st.sampled_from([None, None, True, False, 1, 0, -1, "ham", "spam", "ham", "1", 1.0, 2])
+rest = {
+    "y": mostly(labels),
+    "id": mostly(st.text(min_size=1, max_size=3) | st.integers(-(2**63), 2**64 - 1)),
+    "ts": mostly(st.integers(0, 2**63 - 1), st.sampled_from([-1, 2**63 - 1, 2**63, 1.0, True, "0"])),
+    "stream": mostly(st.sampled_from(["mail", "web"])),
+    "extra": oddities,
+}
+records = st.one_of(
+    st.fixed_dictionaries({"x": mostly(features)}, optional=rest),
+    st.fixed_dictionaries({"x": features}, optional=rest),
+    st.fixed_dictionaries({}, optional=rest),
 )
 literals = st.sampled_from(
-    ["1e999", "-1e999", "1e308", "1.7976931348623159e308", "1" + "0" * 308, "9" * 309, "NaN", "Infinity", "-0", "-0.0"]
-    + ["01", "1.", ".5", "1E5", "1e-999", "true", "null", '"1"', "18446744073709551616", "-9223372036854775809"]
+    [
+        *("1e999", "-1e999", "1e308", "1.7976931348623159e308", "1" + "0" * 308, "9" * 309, "1e-999"),
+        *("NaN", "Infinity", "-0", "-0.0", "01", "1.", ".5", "1E5", "18446744073709551616", "-9223372036854775809"),
+        *("true", "null", '"1"', "ham"),
+    ]
 )
 texts = st.builds(
     lambda form, literal: form.replace("?", literal),
@@ -62,12 +67,10 @@ texts = st.builds(
     literals,
 )
 messages = st.one_of(
-    records.map(orjson.dumps),
-    records.map(orjson.dumps),
-    records.map(orjson.dumps),
+    *[records.map(orjson.dumps)] * 9,
     texts.map(str.encode),
     st.binary(max_size=6),
-    (st.none() | oddities).map(orjson.dumps),
+    oddities.map(orjson.dumps),
 )
 
 
@@ -92,12 +95,13 @@ def row_by_model(value: bytes, rules: Rules, *, line: bool) -> Row | None:
         return None
     x = tuple(record.features(rules.feature_names).items()) if isinstance(record, Instance) else ()
     y = target_of(record.y, rules)
+    assert record.id is None or isinstance(record.id, str)
     return Row(0, 10, x, y, record.ts or 0, record.id, isinstance(record, LaterLabel))
 
 
 @pytest.mark.parametrize("line", [False, True], ids=["message", "line"])
 @pytest.mark.parametrize("rules", RULES, ids=["binary", "named", "multi-class"])
-@settings(max_examples=700, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(value=messages)
 def test_decoder_and_models_accept_the_same_records(rules: Rules, line: bool, value: bytes) -> None:
     decoded = decoder_of(rules, "member" if line else "key").decode(poll_of([value]))
@@ -110,7 +114,7 @@ def test_decoder_and_models_accept_the_same_records(rules: Rules, line: bool, va
 keys = st.sampled_from([b"mail", b"web", b"", None, b"\xff"])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(given_messages=st.lists(st.tuples(keys, st.none() | messages), max_size=12), data=st.data())
 def test_where_a_poll_is_split_changes_nothing(
     given_messages: list[tuple[bytes | None, bytes | None]], data: st.DataObject
@@ -130,7 +134,7 @@ def test_where_a_poll_is_split_changes_nothing(
         assert dead_letters == whole.dead_letters
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(given_messages=st.lists(st.tuples(keys, st.none() | messages), max_size=12))
 def test_refused_records_leave_nothing_behind(given_messages: list[tuple[bytes | None, bytes | None]]) -> None:
     """The batches are, names included, those of a poll that never had them."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
+from numpy.typing import NDArray
 
 from sluiceway.schemas import decode
 from sluiceway.schemas.batch import InstanceBatch
@@ -47,7 +48,7 @@ def test_a_poll_becomes_columns() -> None:
         )
     )
     assert batch.names == ("b", "a", "c")
-    expected = {
+    expected: dict[str, NDArray[Any]] = {
         "indptr": np.array([0, 2, 4, 4, 4], np.int64),
         "indices": np.array([0, 1, 2, 0], np.int32),
         "values": np.array([2, -0.5, 1.5, 3], np.float64),
