@@ -200,7 +200,7 @@ class TransactionalLane(_Producing):
         position = max(self._position, self._done)
         final = self._final if self._position >= self._done else self._done_final
         place = TopicPartition(
-            self._output.progress_topic, self._lane, position, metadata=FINAL if final else None
+            self._output.progress_topic, self._lane, position, metadata=FINAL if final else ""
         )
         try:
             self._producer.send_offsets_to_transaction([place], self._group, COMMIT_SECONDS)
