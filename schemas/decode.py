@@ -135,6 +135,7 @@ class Decoder:
         streams: dict[str, _Rows] = {}
         by_key: dict[bytes | None, _Rows] = {}
         dead_letters: list[DeadLetter] = []
+        later_labels: dict[int, tuple[bytes | None, bytes | None]] = {}
         for at, (key, value) in enumerate(zip(poll.keys, poll.values, strict=True)):
             try:
                 try:
@@ -173,6 +174,8 @@ class Decoder:
                 if x is None and (id_ is None or y is None):
                     raise _Refused("missing-x", "there is no x, and for a later label id or y is missing")
                 rows.add(at, x, id_, ts, target)
+                if x is None:
+                    later_labels[poll.offsets[at]] = key, value
             except _Refused as refused:
                 message = _cut(refused.message, MESSAGE_LENGTH)
                 dead_letters.append(
@@ -184,7 +187,7 @@ class Decoder:
         filled = sorted((rows.at[0], stream) for stream, rows in streams.items() if rows.at)
         batches = [(stream, streams[stream].batch(offsets, next_offsets)) for _, stream in filled]
         self._keep_names(streams)
-        return LaneBatch(poll.lane, poll.start, poll.stop, poll.end, batches, dead_letters)
+        return LaneBatch(poll.lane, poll.start, poll.stop, poll.end, batches, dead_letters, later_labels)
 
     def _stream_of(self, key: bytes | None, member: object, partition: int) -> str:
         if self.stream == "partition":
