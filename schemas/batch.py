@@ -11,6 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 
 UNLABELLED = 0
 
+BINARY_LABELS: Mapping[tuple[type, object], int] = {
+    (bool, True): 1,
+    (bool, False): -1,
+    (int, 1): 1,
+    (int, -1): -1,
+    (int, 0): -1,
+}
+"""What a record's binary label is in a batch, by type and value: 1.0 equals 1 in Python but is not a label."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InstanceBatch:
@@ -27,7 +36,7 @@ class InstanceBatch:
     indices: NDArray[np.int32]
     values: NDArray[np.float64]
     y: NDArray[np.int8]
-    """-1 or +1; 0 = unlabelled."""
+    """-1 or +1, or 1, 2, 3, ... for more than two classes; 0 = unlabelled."""
     ts: NDArray[np.int64]
     """Milliseconds; 0 = the record had none."""
     offset: NDArray[np.int64]
@@ -89,18 +98,21 @@ class InstanceBatch:
 
     @classmethod
     def from_records(cls, records: Iterable[Mapping[str, Any]]) -> Self:
-        """Records as on an `instances` topic, already parsed: `{"x": {...}, "y": ..., "id": ...}`."""
+        """Records as on an `instances` topic, already parsed: `{"x": {...}, "y": ..., "id": ...}`.
+
+        As there, a label of 0 or false is the negative class, None is unlabelled, and zeros are absent features.
+        """
         index: dict[str, int] = {}
         indptr, indices, values, y, ids = [0], [], [], [], []
         for record in records:
             for name, value in record["x"].items():
                 if isinstance(value, bool) or not isinstance(value, int | float | np.number):
                     raise ValueError(f"feature {name!r} is {value!r}, not a number")
-                indices.append(index.setdefault(name, len(index)))
-                values.append(float(value))
+                if value != 0:
+                    indices.append(index.setdefault(name, len(index)))
+                    values.append(float(value))
             indptr.append(len(indices))
-            label = record.get("y")
-            y.append(UNLABELLED if label is None else label)
+            y.append(_target(record.get("y")))
             ids.append(record.get("id"))
         return cls.from_csr(indptr, indices, values, y, names=tuple(index), ids=ids)
 
@@ -119,6 +131,16 @@ class InstanceBatch:
             None if self.ids is None else self.ids[start:stop],
             None if self.label_only is None else self.label_only[start:stop],
         )
+
+
+def _target(label: Any) -> int:
+    plain = label.item() if isinstance(label, np.generic) else label
+    if plain is None:
+        return UNLABELLED
+    try:
+        return BINARY_LABELS[type(plain), plain]
+    except (KeyError, TypeError):
+        raise ValueError(f"label {label!r} is not true, false, 1, 0 or -1") from None
 
 
 def _labels(y: ArrayLike | None, rows: int) -> NDArray[np.int8]:
@@ -152,9 +174,7 @@ def _refuse_non_finite(
         raise ValueError(f"feature {names[indices[at]]!r} is {values[at]} in row {row}: values must be finite")
 
 
-def _refuse_repeats(
-    indptr: NDArray[np.int64], indices: NDArray[np.int32], names: tuple[str, ...]
-) -> None:
+def _refuse_repeats(indptr: NDArray[np.int64], indices: NDArray[np.int32], names: tuple[str, ...]) -> None:
     rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
     cells = np.sort(rows * max(len(names), 1) + indices)
     repeated = np.flatnonzero(cells[1:] == cells[:-1])

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from struct import Struct
@@ -30,7 +30,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from sluiceway.schemas.batch import UNLABELLED, InstanceBatch
+from sluiceway.schemas.batch import BINARY_LABELS, UNLABELLED, InstanceBatch
 from sluiceway.schemas.lane import DeadLetter, LaneBatch, RawPoll
 
 Label = str | int | bool
@@ -75,13 +75,6 @@ MESSAGE_LENGTH = 300
 MAX_FEATURES_PER_INSTANCE = 100_000
 MAX_CLASSES = 127
 
-_BINARY: dict[tuple[type, object], int] = {
-    (bool, True): 1,
-    (bool, False): -1,
-    (int, 1): 1,
-    (int, -1): -1,
-    (int, 0): -1,
-}
 _MAX_TS = 2**63 - 1
 
 _KEPT_BYTES = 64 * 2**20
@@ -123,10 +116,10 @@ class Decoder:
         self.max_features_per_instance = max_features_per_instance
         self.label_names: tuple[Label, ...] = (-1, 1) if classes is None else tuple(classes)
         """How labels are written, in the order of the classes: (negative, positive) for two."""
-        self._targets = _BINARY if classes is None else _targets(self.label_names)
+        self._targets = BINARY_LABELS if classes is None else _targets(self.label_names)
         self._accepted = ", ".join(map(_show, (True, False, 1, 0, -1) if classes is None else classes))
         self._array = _ArrayNames(feature_names, max_features_per_instance)
-        self._kept: dict[str, _Names] = {}
+        self._kept: OrderedDict[str, _Names] = OrderedDict()
         self._kept_bytes = 0
 
     def decode(self, poll: RawPoll) -> LaneBatch:
@@ -178,9 +171,7 @@ class Decoder:
                     later_labels[poll.offsets[at]] = key, value
             except _Refused as refused:
                 message = _cut(refused.message, MESSAGE_LENGTH)
-                dead_letters.append(
-                    DeadLetter(poll.offsets[at], key, value, refused.error_class, message, STAGE)
-                )
+                dead_letters.append(DeadLetter(poll.offsets[at], key, value, refused.error_class, message, STAGE))
 
         offsets = np.array(poll.offsets, dtype=np.int64)
         next_offsets = np.array(poll.next_offsets, dtype=np.int64)
@@ -236,7 +227,7 @@ class Decoder:
                 self._kept[stream] = rows.names
                 self._kept_bytes += rows.names.weight
         while self._kept_bytes > _KEPT_BYTES:
-            oldest = self._kept.pop(next(iter(self._kept)))
+            _, oldest = self._kept.popitem(last=False)
             self._kept_bytes -= oldest.weight
 
 
@@ -398,8 +389,8 @@ class _Rows:
         np.cumsum(np.frombuffer(self.sizes, dtype=np.int64), out=indptr[1:])
         indices = np.frombuffer(self.indices, dtype=np.int32)
         values = np.frombuffer(self.values, dtype=np.float64)
-        unchanged = known in (0, len(names))
-        self.worth_keeping = unchanged or len(names) <= max(_KEPT_NAMES, 2 * _used(indices))
+        new_or_steady = known in (0, len(names))
+        self.worth_keeping = new_or_steady or len(names) <= max(_KEPT_NAMES, 2 * _used(indices))
 
         present = values != 0
         if not present.all():
@@ -499,8 +490,8 @@ def _kind(value: object) -> str:
 
 
 def _show(value: object) -> str:
-    """A string, number, boolean or null as in JSON, not too long."""
-    return _cut(json.dumps(value, ensure_ascii=False), 80)
+    """A string, number, boolean or null as in JSON, not too long, and fit for UTF-8."""
+    return _cut(json.dumps(value, ensure_ascii=False), 80).encode(errors="replace").decode()
 
 
 def _cut(text: str, length: int) -> str:

@@ -22,9 +22,7 @@ Text = Annotated[str, Field(strict=True, min_length=1)]
 Count = Annotated[int, Field(strict=True, ge=0)]
 Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Milliseconds = Annotated[int, Field(strict=True, ge=0, le=2**63 - 1)]
-AnyLabel = (
-    Annotated[bool, Field(strict=True)] | Annotated[int, Field(strict=True)] | Annotated[str, Field(strict=True)]
-)
+AnyLabel = Annotated[bool, Field(strict=True)] | Annotated[int, Field(strict=True)] | Annotated[str, Field(strict=True)]
 Id = Annotated[Text | Annotated[int, Field(strict=True)], AfterValidator(str)]
 
 

@@ -322,6 +322,13 @@ def test_messages_stay_short(value: bytes) -> None:
     assert letter.value is value
 
 
+def test_messages_can_always_be_written() -> None:
+    """A lone surrogate, which a JSON text may spell but UTF-8 cannot, does not reach the message."""
+    (letter,) = Decoder("instances", 1).decode(poll_of([b'{"x":{"\\ud800":1e999}}'])).dead_letters
+    assert letter.error_class == "bad-feature"
+    assert letter.message.encode()
+
+
 def test_many_classes_are_cut_in_the_message() -> None:
     decoder = Decoder("instances", 1, classes=[f"class-{i}" for i in range(100)])
     (letter,) = decoder.decode(poll_of([b'{"x":{},"y":1}'])).dead_letters

@@ -177,10 +177,13 @@ def test_a_dead_letter_is_the_message_and_headers() -> None:
             ("sluiceway.error.offset", b"41"),
         ),
     )
-    assert encode.dead_letter_line(record) == (
-        '{"error":{"class":"bad-key","message":"the key is not UTF-8: ÿ","stage":"decode","topic":"instances",'
-        '"partition":3,"offset":41},"key_base64":"/w==","value_base64":"AP8="}'
-    ).encode()
+    assert (
+        encode.dead_letter_line(record)
+        == (
+            '{"error":{"class":"bad-key","message":"the key is not UTF-8: ÿ","stage":"decode","topic":"instances",'
+            '"partition":3,"offset":41},"key_base64":"/w==","value_base64":"AP8="}'
+        ).encode()
+    )
 
 
 @settings(max_examples=100, deadline=None)
