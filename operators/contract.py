@@ -29,11 +29,11 @@ class Learner(Protocol):
 
     @classmethod
     def is_compiled(cls) -> bool:
-        """Whether learning can start at once; if not, the first call compiles for some seconds."""
+        """Whether `warm_up` will be quick: the kernels are compiled, in this process or kept from an earlier one."""
 
     @classmethod
     def warm_up(cls) -> None:
-        """Compile now, or load what an earlier process has compiled."""
+        """Load or compile the kernels, so that the first instance does not wait for them."""
 
     @property
     def params(self) -> dict[str, Any]:

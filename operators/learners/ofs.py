@@ -1,6 +1,6 @@
 """Online feature selection by sparse projection.
 
-Wang, Zhao, Hoi, Jin: "Online Feature Selection and Its Applications", IEEE TKDE 26(3), 2014, algorithm 2.
+Wang, Zhao, Hoi, Jin: "Online Feature Selection and Its Applications", IEEE TKDE 26(3), 2014, algorithm 3.
 
     f = w . x
     if y f <= 1:    w <- w + η y x

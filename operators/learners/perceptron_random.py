@@ -34,6 +34,7 @@ from sluiceway.operators.learners.linear import LinearLearner, whole_number
 
 SEEN, IGNORED = 0, 1
 HOW_MANY, WHICH = 0, 1
+ANY_KEY = np.iinfo(np.int64).max
 
 
 class Seen(NamedTuple):
@@ -48,15 +49,33 @@ class Seen(NamedTuple):
 
 
 @kernel
+def last_key_admitted(rows: Rows, row: int, m: Model, seen: Seen, limit: int) -> int:
+    """If the row brings more new features than the limit allows, those with the smallest keys come first."""
+    first, end = rows.indptr[row], rows.indptr[row + 1]
+    room = limit - seen.counts[SEEN]
+    if room >= end - first or room == 0:
+        return ANY_KEY
+    n = 0
+    for j in range(first, end):
+        key = m.name_key[rows.indices[j]]
+        if rows.values[j] != 0.0 and insert(seen.keys, seen.counts[SEEN], seen.table, key, 0) < 0:
+            m.ordering[n] = key
+            n += 1
+    return nth_smallest(m.ordering, n, room) if n > room else ANY_KEY
+
+
+@kernel
 def look(rows: Rows, row: int, m: Model, seen: Seen, limit: int) -> None:
     """Count the features of the row; those beyond the limit are to be left out of the step."""
     first = rows.indptr[row]
+    last_key = last_key_admitted(rows, row, m, seen, limit)
     for j in range(first, rows.indptr[row + 1]):
         name = rows.indices[j]
         if rows.values[j] == 0.0:
             continue
         if seen.known[name] == 0:
-            count = insert(seen.keys, seen.counts[SEEN], seen.table, m.name_key[name], limit)
+            admitted = limit if m.name_key[name] <= last_key else 0
+            count = insert(seen.keys, seen.counts[SEEN], seen.table, m.name_key[name], admitted)
             seen.known[name] = 1 if count >= 0 else -1
             seen.counts[SEEN] = max(seen.counts[SEEN], count)
         if seen.known[name] < 0:

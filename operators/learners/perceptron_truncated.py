@@ -12,7 +12,7 @@ Wang, Zhao, Hoi, Jin: "Online Feature Selection and Its Applications", IEEE TKDE
 | w | `weight` | weights; after truncation, so prediction uses at most B features |
 
 No bound on its mistakes holds: two instances in turn, each cutting off what the other taught, keep it wrong
-for ever (the paper's section 3.2.1). OFS is the remedy.
+for ever (the paper's section 3.2.1).
 """
 
 from __future__ import annotations

@@ -1,0 +1,56 @@
+"""Made instances for the laws: the shapes that break learners, by seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from sluiceway.schemas.batch import InstanceBatch
+
+SHAPES = ("sparse", "dense", "growing", "binary", "cancelling", "huge")
+
+Record = dict[str, Any]
+
+
+def stream(shape: str, seed: int, rows: int = 40, unlabelled: float = 0.2) -> list[Record]:
+    """Records as on a topic; some have no label, some no feature at all."""
+    rng = np.random.default_rng(seed)
+    names = [*map(str, range(12)), "free", "läng", "価格", "007", "-1", "1e3", "x" * 40, " "]
+    records: list[Record] = []
+    for row in range(rows):
+        if shape == "dense":
+            present = list(range(len(names)))
+        elif shape == "growing":
+            names.append(f"word-{row}")
+            present = [len(names) - 1, *rng.choice(len(names) - 1, size=3, replace=False).tolist()]
+        else:
+            present = rng.choice(len(names), size=rng.integers(0, 9), replace=False).tolist()
+        values: list[float]
+        if shape in ("binary", "cancelling"):
+            values = [1.0] * len(present)
+        elif shape == "huge":
+            values = (rng.normal(size=len(present)) * 10.0 ** rng.integers(-300, 308, len(present))).tolist()
+        else:
+            values = rng.normal(size=len(present)).tolist()
+        x = {names[at]: value for at, value in zip(present, values, strict=True)}
+        y = None if rng.random() < unlabelled else int(rng.choice([-1, 1]))
+        if shape == "cancelling" and row % 2:
+            x, y = dict(records[-1]["x"]), None if records[-1]["y"] is None else -records[-1]["y"]
+        records.append({"x": x, "y": y})
+    return records
+
+
+def split(records: list[Record], seed: int) -> Iterator[list[Record]]:
+    """The same records in pieces of random sizes."""
+    rng = np.random.default_rng(seed)
+    at = 0
+    while at < len(records):
+        size = int(rng.choice([1, 1, 2, 5, 17]))
+        yield records[at : at + size]
+        at += size
+
+
+def batch_of(records: list[Record]) -> InstanceBatch:
+    return InstanceBatch.from_records(records)

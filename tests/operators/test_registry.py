@@ -1,0 +1,70 @@
+"""The registry: complete, honest about names, helpful when asked for what it does not have."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+from sluiceway.errors import SettingsError
+from sluiceway.operators import learners
+from sluiceway.operators.learners.linear import LinearLearner
+from sluiceway.operators.registry import OPERATORS, get
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_every_entry_is_complete(name: str) -> None:
+    entry = get(name)
+    assert entry.summary
+    assert entry.paper
+    assert entry.time.startswith("O(")
+    assert entry.state.startswith("O(")
+    assert set(entry.exceptions) <= set(range(1, 8))
+    assert all(entry.exceptions.values())
+    model = entry.cls(k=2)  # type: ignore[call-arg]
+    assert model.state()["operator"] == name
+    assert repr(model).startswith(f"{entry.cls.__name__}(k=2")
+    parameters = inspect.signature(entry.cls).parameters.values()
+    assert all(parameter.kind is parameter.KEYWORD_ONLY for parameter in parameters)
+    assert model.params.keys() == {parameter.name for parameter in parameters}
+
+
+def test_every_learner_is_registered() -> None:
+    for module in pkgutil.iter_modules(learners.__path__, "sluiceway.operators.learners."):
+        __import__(module.name)
+    assert {entry.cls for entry in OPERATORS.values()} == set(LinearLearner.__subclasses__())
+
+
+def test_an_unknown_name_is_answered_with_the_nearest() -> None:
+    with pytest.raises(SettingsError, match=r'^there is no operator "osf"; did you mean "ofs"\?$'):
+        get("osf")
+    with pytest.raises(SettingsError, match="perceptron-truncated"):
+        get("perceptron_trunc")
+    with pytest.raises(SettingsError, match="there are: ofs, perceptron-truncated, perceptron-random"):
+        get("zzz")
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_the_examples_in_its_file_hold(name: str) -> None:
+    module = sys.modules[OPERATORS[name].cls.__module__]
+    finder = doctest.DocTestFinder()
+    runner = doctest.DocTestRunner()
+    for test in finder.find(module):
+        runner.run(test)
+    assert runner.summarize(verbose=False).failed == 0
+    assert runner.tries > 0
+
+
+def test_algorithms_need_numpy_and_numba_alone() -> None:
+    program = """
+import sys  # scipy is not in the list: numba takes it along where it is installed
+import sluiceway.operators.registry
+others = {"bytewax", "confluent_kafka", "orjson", "pydantic", "typer", "rich", "pandas", "pyarrow"}
+print(sorted(others & sys.modules.keys()))
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert ran.stdout.strip() == "[]", ran.stderr
