@@ -10,6 +10,7 @@ import pytest
 
 from tests.support import Broker, BrokerUnavailable, Topics
 from tests.support.broker import any_broker
+from tests.support.links import links_complaint
 
 ROOT = Path(__file__).resolve().parents[1]
 MISSING = pytest.StashKey[str]()
@@ -25,13 +26,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    for name in ("flows", "operators", "schemas"):
-        link = ROOT / "src" / "sluiceway" / name
-        if not link.is_dir():
-            raise pytest.UsageError(
-                f"src/sluiceway/{name} is no link to {name}/: this checkout was made without symbolic links; "
-                "enable git core.symlinks and check out again."
-            )
+    complaint = links_complaint(ROOT)
+    if complaint is not None:
+        raise pytest.UsageError(complaint)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

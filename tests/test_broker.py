@@ -7,16 +7,23 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from tests.support import Broker, BrokerUnavailable, Topics, produce, read_committed
+from tests.support import Broker, BrokerFailed, Topics, produce, read_committed
 from tests.support import broker as module
 
 pytestmark = pytest.mark.kafka
 ROOT = Path(__file__).resolve().parents[1]
+
+
+def test_a_cluster_id_is_never_taken_for_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = iter([uuid.UUID(bytes=b"\xf8" + bytes(15)), uuid.UUID(bytes=bytes(16))])
+    monkeypatch.setattr(uuid, "uuid4", lambda: next(drawn))
+    assert module._new_cluster_id() == "A" * 22
 
 
 def values(bootstrap: str, topic: str, *, uncommitted: bool = False) -> list[bytes | None]:
@@ -146,10 +153,10 @@ def test_a_paused_broker_is_silent_and_then_answers(own_broker: Broker) -> None:
 
 def test_a_broker_that_cannot_start_shows_its_log(own_broker: Broker, tmp_path: Path) -> None:
     wrong = Broker(tmp_path / "wrong", settings={"num.io.threads": "none"})
-    with pytest.raises(BrokerUnavailable, match=r"num\.io\.threads"):
+    with pytest.raises(BrokerFailed, match=r"num\.io\.threads"):
         wrong.start()
     taken = Broker(tmp_path / "taken", port=int(own_broker.bootstrap.rpartition(":")[2]))
-    with pytest.raises(BrokerUnavailable, match="Address already in use"):
+    with pytest.raises(BrokerFailed, match="Address already in use"):
         taken.start()
     assert module.answers(own_broker.bootstrap, 10.0)
 

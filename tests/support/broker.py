@@ -64,6 +64,10 @@ class BrokerUnavailable(RuntimeError):
     """No broker can be started here; the message is one sentence that says why."""
 
 
+class BrokerFailed(RuntimeError):
+    """All that a broker needs is here, and yet it did not start; the message ends with its log."""
+
+
 class Broker:
     """One broker with its data in `directory`, at the same address for its whole life.
 
@@ -111,7 +115,7 @@ class Broker:
                     raise
                 continue  # somebody was faster: other ports
             return self.bootstrap
-        raise BrokerUnavailable(f"no free port after three attempts, see {self.log}")
+        raise BrokerFailed(f"no free port after three attempts, see {self.log}")
 
     def stop(self, timeout: float = 20.0) -> None:
         """SIGTERM, then SIGKILL for a broker that does not go in time."""
@@ -173,9 +177,10 @@ class Broker:
             lines = identity.read_text().splitlines()
             self._cluster = next(line.partition("=")[2] for line in lines if line.startswith("cluster.id="))
             return
-        self._cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        self._cluster = _new_cluster_id()
         command = _java(libs, "kafka.tools.StorageTool", "format", "-t", self._cluster, "-c", str(self._properties))
-        _run(command, f"formatting {self.directory} failed")
+        if reason := _run(command):
+            raise BrokerFailed(f"formatting {self.directory} failed:\n{reason}")
 
     def _launch(self, libs: Path) -> None:
         command = _java(libs, "kafka.Kafka", str(self._properties), heap="512m")
@@ -203,7 +208,7 @@ class Broker:
                 self.kill()
                 break
             time.sleep(0.05)
-        raise BrokerUnavailable(f"the broker did not start: {reason}; the end of its log:\n{log}")
+        raise BrokerFailed(f"the broker did not start: {reason}; the end of its log:\n{log}")
 
     def _code(self) -> int | None:
         return None if self._process is None else self._process.returncode
@@ -237,8 +242,15 @@ class Broker:
         atexit.unregister(self.kill)
 
 
-class _PortTaken(BrokerUnavailable):
+class _PortTaken(BrokerFailed):
     pass
+
+
+def _new_cluster_id() -> str:
+    while True:
+        made = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        if not made.startswith("-"):  # Kafka's tool takes that for an option
+            return made
 
 
 def cluster_id(bootstrap: str, timeout: float) -> str | None:
@@ -271,22 +283,18 @@ def jars() -> Path:
         for jar in LIBS.glob("*.jar"):
             jar.unlink()
         command = [maven, "-q", "-B", "-f", str(POM), "dependency:copy-dependencies"]
-        _run(command, "Maven could not resolve docker/broker/pom.xml")
+        if reason := _run(command):
+            raise BrokerUnavailable(f"Maven could not resolve docker/broker/pom.xml:\n{reason}")
         stamp.write_text(wanted)
     return LIBS
 
 
-def _run(command: list[str], complaint: str) -> None:
+def _run(command: list[str]) -> str | None:
+    """The end of what a failing command said, None for one that succeeds."""
     done = subprocess.run(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
     )
-    if done.returncode:
-        raise BrokerUnavailable(f"{complaint}:\n{done.stdout[-3000:]}")
+    return done.stdout[-3000:].decode(errors="replace") or "nothing said" if done.returncode else None
 
 
 def _check_java() -> None:
@@ -351,7 +359,7 @@ def container(port: int | None = None) -> Iterator[str]:
         engine = DockerClient(timeout=5).client
         engine.ping()
         engine.close()
-    except Exception as error:  # noqa: BLE001 - whatever is wrong with Docker, the next broker is tried
+    except Exception as error:  # whatever is wrong with Docker, the next broker is tried
         raise BrokerUnavailable(f"no Docker engine answers: {error}") from None
     client, _ = _free_ports(port)
     box = DockerContainer(IMAGE).with_bind_ports(client, client)
@@ -370,7 +378,7 @@ def container(port: int | None = None) -> Iterator[str]:
         while not answers(bootstrap, 2.0):
             if time.monotonic() > deadline:
                 log = box.get_logs()[0][-3000:].decode(errors="replace")
-                raise BrokerUnavailable(f"the container did not answer; the end of its log:\n{log}")
+                raise BrokerFailed(f"the container did not answer; the end of its log:\n{log}")
             time.sleep(0.2)
         yield bootstrap
 
@@ -413,6 +421,8 @@ def main() -> None:
             except BrokerUnavailable as other:
                 sys.exit(f"No broker can be started: {reason}; {other}.")
             return
+        except BrokerFailed as reason:
+            sys.exit(str(reason))
         try:
             _announce(address)
             while broker.running():
