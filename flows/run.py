@@ -21,6 +21,7 @@ from sluiceway.flows.stopping import Stop
 from sluiceway.flows.topics.bounds import Bounds
 from sluiceway.flows.topics.directory import partition_path
 from sluiceway.flows.topics.url import DirectoryTopic
+from sluiceway.operators.stages import scale
 
 DEFAULT_CHECKPOINT_SECONDS = 2.0
 DEFAULT_PARTITIONS = 8
@@ -66,6 +67,7 @@ def run(
     adopt: bool = False,
     cluster: Cluster | None = None,
     on_start: Callable[[Bounds], None] | None = None,
+    on_compile: Callable[[], None] | None = None,
 ) -> bool:
     """Run until the input ends or the flow is asked to stop; whether it was asked.
 
@@ -77,6 +79,10 @@ def run(
     stop = Stop(recovery)
     try:
         bounds = _open(store, settings, around, cluster, partitions, adopt)
+        if on_compile is not None and not settings.learner_class.is_compiled():
+            on_compile()
+        settings.learner_class.warm_up()
+        scale.warm_up()
         flow = build(settings, Running(bounds, stop, store is not None, checkpoint_seconds))
         stop.listen()
         if on_start is not None and cluster.process == 0:
@@ -178,7 +184,7 @@ def _execute(flow: Any, cluster: Cluster, checkpoint_seconds: float, store: Stor
             flow,
             workers_per_process=cluster.workers,
             process_id=cluster.process if cluster.addresses else None,
-            addresses=list(cluster.addresses) or None,
+            addresses=list(cluster.addresses),
             epoch_interval=timedelta(seconds=checkpoint_seconds),
             recovery_config=None if store is None else store.config(),
         )

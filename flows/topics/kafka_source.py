@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
+from collections.abc import Callable
+from typing import cast
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
@@ -16,6 +18,11 @@ from sluiceway.schemas.lane import RawPoll
 
 MESSAGES_A_POLL = 1000
 DAY = 86_400.0
+
+# a consumed message has all of these as bytes and numbers; called through map() they cost a third of a lambda
+_offset = cast("Callable[[Message], int]", Message.offset)
+_key = cast("Callable[[Message], bytes | None]", Message.key)
+_value = cast("Callable[[Message], bytes | None]", Message.value)
 
 # what the client mends by itself; everything else ends the flow
 _PASSING = {
@@ -82,7 +89,7 @@ class KafkaReader:
             return self._item([], self.position, end=True)
         messages = self._consumer.consume(MESSAGES_A_POLL, 0)
         reached = self.position
-        if any(message.error() is not None for message in messages):
+        if any(map(Message.error, messages)):
             messages, reached = self._set_events_apart(messages)
         if messages:
             reached = max(reached, _offset(messages[-1]) + 1)
@@ -96,14 +103,14 @@ class KafkaReader:
         return None
 
     def _item(self, messages: list[Message], reached: int, *, end: bool) -> RawPoll:
-        offsets = [_offset(message) for message in messages]
+        offsets = list(map(_offset, messages))
         poll = RawPoll(
             lane=self._partition,
             start=self.position,
             stop=reached,
             end=end,
-            keys=[message.key() for message in messages],
-            values=[message.value() for message in messages],
+            keys=list(map(_key, messages)),
+            values=list(map(_value, messages)),
             offsets=offsets,
             next_offsets=[offset + 1 for offset in offsets],
         )
@@ -131,7 +138,3 @@ class KafkaReader:
         self._consumer.close()
 
 
-def _offset(message: Message) -> int:
-    offset = message.offset()
-    assert offset is not None  # every consumed message has one
-    return offset

@@ -36,6 +36,8 @@ class Joined:
     labelled_later: dict[int, Waiting] = field(default_factory=dict)
     orphans: list[int] = field(default_factory=list)
     """Offsets of labels that no waiting instance has."""
+    evictions: list[int] = field(default_factory=list)
+    """The row that pushed out an older instance, once for each: a snapshot counts only what came before it."""
 
 
 class Pending:
@@ -44,7 +46,6 @@ class Pending:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._waiting: dict[str, Waiting] = {}
-        self.evicted = 0
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -61,6 +62,9 @@ class Pending:
                 continue
             if not label_only[row]:
                 self._wait(id_, batch, row)
+                if len(self._waiting) > self._limit:
+                    del self._waiting[next(iter(self._waiting))]
+                    joined.evictions.append(row)
             elif (waiting := self._waiting.pop(id_, None)) is not None:
                 joined.labelled_later[row] = waiting
             else:
@@ -77,9 +81,6 @@ class Pending:
         features = orjson.dumps([names, batch.values[low:high].tolist()])
         self._waiting.pop(id_, None)  # so that the newest of an id stands last
         self._waiting[id_] = Waiting(features, row=row)
-        if len(self._waiting) > self._limit:
-            del self._waiting[next(iter(self._waiting))]
-            self.evicted += 1
 
     def scored(self, scores: NDArray[np.float64]) -> None:
         """Keep the scores of those that came with the batch just done."""
@@ -90,12 +91,11 @@ class Pending:
 
     def state(self) -> dict[str, Any]:
         entries = [(id_, waiting.features, waiting.score) for id_, waiting in self._waiting.items()]
-        return {"limit": self._limit, "evicted": self.evicted, "waiting": entries}
+        return {"limit": self._limit, "waiting": entries}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
         pending = cls(state["limit"])
-        pending.evicted = state["evicted"]
         pending._waiting = {id_: Waiting(features, score) for id_, features, score in state["waiting"]}
         return pending
 

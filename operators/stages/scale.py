@@ -21,6 +21,11 @@ def scaled(batch: InstanceBatch, scale: Scale) -> InstanceBatch:
     return replace(batch, values=_unit_rows(batch.indptr, batch.values))
 
 
+def warm_up() -> None:
+    """Load or compile the kernel."""
+    _unit_rows(np.zeros(1, dtype=np.int64), np.empty(0))
+
+
 @kernel
 def _unit_rows(indptr: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.float64]:
     unit = np.empty_like(values)

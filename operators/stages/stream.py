@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -59,6 +60,7 @@ class Stream:
         self._pending = Pending(config.max_pending)
         self._seen = 0
         self._mistakes = 0
+        self._evicted = 0
         self._ts = 0
         self._emitted_version = 0
         self._emitted: list[str] = []
@@ -106,6 +108,7 @@ class Stream:
             if start <= row < stop:
                 score = waiting.score if waiting.row < 0 else float(scores[waiting.row])
                 self._mistakes += int(batch.y[row]) * score <= 0
+        self._evicted += bisect_left(joined.evictions, stop) - bisect_left(joined.evictions, start)
         if stop > start:
             self._ts = max(self._ts, int(batch.ts[start:stop].max()))
 
@@ -126,8 +129,8 @@ class Stream:
         names = [entry.feature for entry in selected]
         before, now = set(self._emitted), set(names)
         metrics: dict[str, float] = {"mistakes": self._mistakes, "error_rate": self._mistakes / model.version}
-        if self._pending.evicted:
-            metrics["pending_evicted"] = self._pending.evicted
+        if self._evicted:
+            metrics["pending_evicted"] = self._evicted
         top = config.emit.top
         while True:
             record = encode.snapshot(
@@ -181,6 +184,7 @@ class Stream:
             "pending": self._pending.state(),
             "seen": self._seen,
             "mistakes": self._mistakes,
+            "evicted": self._evicted,
             "ts": self._ts,
             "emitted_version": self._emitted_version,
             "emitted": list(self._emitted),
@@ -195,6 +199,7 @@ class Stream:
         stream._pending = Pending.from_state(state["pending"])
         stream._seen = state["seen"]
         stream._mistakes = state["mistakes"]
+        stream._evicted = state["evicted"]
         stream._ts = state["ts"]
         stream._emitted_version = state["emitted_version"]
         stream._emitted = list(state["emitted"])

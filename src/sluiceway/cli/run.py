@@ -62,6 +62,7 @@ def run(
         create_topics=create_topics,
         adopt=adopt,
         on_start=started,
+        on_compile=lambda: say("compiling the operator's kernels, once for this installation (some seconds) ..."),
     )
     say(f"{settings.flow.name}: stopped at a checkpoint" if stopped else f"{settings.flow.name}: the input has ended")
 
