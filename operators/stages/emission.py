@@ -21,15 +21,21 @@ class Emit:
     final: bool = True
     top: int = 1000
 
-    def until(self, version: int, emitted: int, learns: NDArray[np.int64], rows: int) -> tuple[int, bool]:
+    def until(
+        self, version: int, emitted: int, changed: bool, learns: NDArray[np.int64], rows: int
+    ) -> tuple[int, bool]:
         """How far to go before looking again: the row to stop before, and whether to stop at a change.
 
-        `learns` are the rows still ahead that will be learnt, `emitted` the version of the last snapshot.
+        `learns` are the rows still ahead that will be learnt, `emitted` the version of the last snapshot, `changed`
+        whether the selection differs from that snapshot's already: then the next change is not the one to wait for.
         """
         steps = self.every - version % self.every if self.every else len(learns) + 1
-        at_change = self.on_change and version + 1 - emitted >= self.min_gap
-        if self.on_change and not at_change:
-            steps = min(steps, emitted + self.min_gap - version)
+        at_change = False
+        if self.on_change:
+            gap = max(emitted + self.min_gap - version, 1)
+            at_change = gap == 1 and not changed
+            if not at_change:
+                steps = min(steps, gap)
         return (int(learns[steps - 1]) + 1 if steps <= len(learns) else rows), at_change
 
     def due(self, version: int, emitted: int, changed: bool) -> Reason | None:

@@ -82,14 +82,19 @@ class Stream:
         emit, model, snapshots = self._config.emit, self._model, []
         learns = np.flatnonzero(rows.y)
         row = learnt = 0
+        changed = self._changed()
         while row < len(rows):
             version = model.version
-            stop, at_change = emit.until(version, self._emitted_version, learns[learnt:], len(rows))
+            stop, at_change = emit.until(version, self._emitted_version, changed, learns[learnt:], len(rows))
             start, row = row, model.advance(rows, row, stop, scores, until_change=at_change)
             learnt += model.version - version
             self._count(joined, scores, start, row)
-            reason = emit.due(model.version, self._emitted_version, emit.on_change and self._changed())
+            if model.version == version:
+                continue
+            changed = self._changed()
+            reason = emit.due(model.version, self._emitted_version, changed)
             if reason is not None:
+                changed = False
                 source = int(rows.next_offset[row - 1])
                 snapshots.append(self._snapshot(reason, int(rows.offset[row - 1]), source))
         return snapshots
@@ -113,6 +118,9 @@ class Stream:
             self._ts = max(self._ts, int(batch.ts[start:stop].max()))
 
     def _changed(self) -> bool:
+        """Whether the selection differs from the last snapshot's; not asked for where nothing depends on it."""
+        if not self._config.emit.on_change:
+            return False
         return {selected.feature for selected in self._model.selected} != set(self._emitted)
 
     # -- emitting ------------------------------------------------------------------------------------------------

@@ -1,0 +1,220 @@
+"""What each member of a snapshot means, on examples small enough to check by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+from typing import Any
+
+import orjson
+import pytest
+
+from sluiceway.errors import FlowError
+from sluiceway.operators.stages.emission import Emit
+from sluiceway.operators.stages.lane import Lane
+from sluiceway.operators.stages.stream import StreamConfig
+from sluiceway.schemas.decode import Decoder
+from tests.stages.lanes import LANE, TOPIC, Message, config, message, parsed, poll, polls, run
+
+# the truncated perceptron: w += y x where y f <= 0, then all but the k largest |w| are dropped
+PERCEPTRON = "perceptron-truncated"
+
+
+def snapshots(flow: StreamConfig, records: list[Any], cuts: tuple[int, ...] = ()) -> list[dict[str, Any]]:
+    got = run(flow, polls([message("mail", record) for record in records], cuts))
+    return parsed(got.selections + got.finals)
+
+
+def perceptron(k: int, emit: Emit, **options: Any) -> StreamConfig:
+    return config(PERCEPTRON, {"k": k}, emit, scale="none", **options)
+
+
+def members(snapshot: dict[str, Any], *names: str) -> tuple[Any, ...]:
+    return tuple(snapshot[name] for name in names)
+
+
+def test_version_counts_the_learnt_and_seen_counts_all() -> None:
+    ys = [{}, {"y": 1}, {"y": None}, {"y": -1}, {}]
+    records = [{"x": {"a": 1}, **y} for y in ys]
+    got = snapshots(perceptron(2, Emit(every=1)), records)
+    assert [members(one, "version", "seen", "reason") for one in got] == [(1, 2, "interval"), (2, 4, "interval")]
+    assert [one["source"] for one in got] == [
+        {"instances": {"partition": LANE, "offset": 20}},
+        {"instances": {"partition": LANE, "offset": 40}},
+    ]
+
+
+def test_a_final_snapshot_stands_at_the_end_of_the_input() -> None:
+    records = [{"x": {"a": 1}, "y": 1}, {"x": {"a": 1}}, {"x": {"a": 1}}]
+    [final] = snapshots(perceptron(2, Emit(every=1000)), records)
+    assert members(final, "version", "seen", "reason") == (1, 3, "final")
+    assert final["source"] == {"instances": {"partition": LANE, "offset": 30}}
+
+
+@pytest.mark.parametrize(("every", "final"), [(1, True), (1000, False)])
+def test_no_final_snapshot_where_the_version_has_one_or_none_is_wanted(every: int, final: bool) -> None:
+    got = snapshots(perceptron(2, Emit(every=every, final=final)), [{"x": {"a": 1}, "y": 1}, {"x": {"a": 1}}])
+    assert [one["reason"] for one in got] == ["interval"][: every == 1]
+
+
+def test_entered_left_and_since() -> None:
+    records = [
+        {"x": {"a": 1}, "y": 1},  # a = 1
+        {"x": {"b": 3, "a": 0.5}, "y": -1},  # a = 0.5, b = -3: k = 1 keeps b
+        {"x": {"a": 9}, "y": 1},  # a = 9, b dropped
+        {"x": {"c": 20}, "y": 1},  # c = 20
+        {"x": {"a": 50}, "y": 1},  # a = 50 once more
+    ]
+    got = snapshots(perceptron(1, Emit(every=1)), records)
+    assert [members(one, "selected", "entered", "left") for one in got] == [
+        ([{"feature": "a", "weight": 1.0, "since": 1}], ["a"], []),
+        ([{"feature": "b", "weight": -3.0, "since": 2}], ["b"], ["a"]),
+        ([{"feature": "a", "weight": 9.0, "since": 3}], ["a"], ["b"]),
+        ([{"feature": "c", "weight": 20.0, "since": 4}], ["c"], ["a"]),
+        ([{"feature": "a", "weight": 50.0, "since": 5}], ["a"], ["c"]),
+    ]
+    # against the previous *emitted* snapshot: a had left and come back in between
+    third, final = snapshots(perceptron(1, Emit(every=3)), records)
+    assert members(third, "entered", "left", "version") == (["a"], [], 3)
+    assert members(final, "entered", "left", "version", "reason") == ([], [], 5, "final")
+    assert final["selected"][0]["since"] == 5
+
+
+def test_selected_is_sorted_by_size_and_cut_at_the_top() -> None:
+    records = [{"x": {"a": 1, "b": -5, "c": 3}, "y": 1}]
+    [snapshot] = snapshots(perceptron(3, Emit(every=1, top=2)), records)
+    assert [entry["feature"] for entry in snapshot["selected"]] == ["b", "c"]
+    assert snapshot["n_selected"] == 3
+    assert sorted(snapshot["entered"]) == ["a", "b", "c"]
+
+
+def test_ts_is_the_newest_so_far() -> None:
+    records = [{"x": {}, "y": 1, "ts": 5}, {"x": {}, "y": 1}, {"x": {}, "ts": 9}, {"x": {}, "y": 1, "ts": 7}]
+    assert [one["ts"] for one in snapshots(perceptron(1, Emit(every=1)), records)] == [5, 5, 9]
+
+
+def test_mistakes_are_counted_before_learning() -> None:
+    records = [{"x": {"a": 1}, "y": 1}, {"x": {"a": 1}, "y": 1}, {"x": {"a": 1}, "y": -1}, {"x": {"a": 2}}]
+    [final] = snapshots(perceptron(1, Emit(every=0)), records)
+    assert final["metrics"] == {"mistakes": 2, "error_rate": 2 / 3}
+
+
+def test_emission_on_change_waits_for_the_gap() -> None:
+    changes = [{"x": {name: 10.0 ** (at + 1)}, "y": 1} for at, name in enumerate("abcdef")]
+    steady = [{"x": {"f": 1}, "y": 1}] * 5
+    flow = perceptron(1, Emit(every=0, on_change=True, min_gap=2, final=False))
+    for cuts in ((), (1,), (1, 2, 3, 4, 5, 6, 7)):
+        got = snapshots(flow, changes + steady, cuts)
+        assert [members(one, "version", "reason") for one in got] == [(2, "change"), (4, "change"), (6, "change")], cuts
+
+
+def test_a_change_within_the_gap_is_told_at_the_end_of_the_gap_however_input_is_cut() -> None:
+    records = [{"x": {"a": 1}, "y": 1}] + [{"x": {}, "y": 1}] * 6
+    flow = perceptron(1, Emit(every=0, on_change=True, min_gap=3, final=False))
+    for cut in range(len(records)):
+        assert [one["version"] for one in snapshots(flow, records, (cut,))] == [3], cut
+
+
+def test_an_interval_wins_over_a_change() -> None:
+    flow = perceptron(1, Emit(every=2, on_change=True, final=False))
+    got = snapshots(flow, [{"x": {name: 10.0 ** (at + 1)}, "y": 1} for at, name in enumerate("abcd")])
+    assert [one["reason"] for one in got] == ["change", "interval", "change", "interval"]
+
+
+def test_new_emission_settings_take_hold_at_a_learnt_row_whatever_the_polls() -> None:
+    """Emission may be changed between runs: what is emitted then must not hang on where a poll ends."""
+    before = [message("mail", {"x": {"a": 1}, "y": 1}), message("mail", {"x": {"b": 5}, "y": 1})]
+    after = [message("mail", {"x": {"b": 1}, "y": y}) for y in (None, 1, None, 1, 1, None)]
+    old = perceptron(1, Emit(every=1000, final=False))
+    state = _state_after(old, before)
+    for emit in (Emit(every=2, final=False), Emit(every=0, on_change=True, final=False)):
+        new = dataclasses.replace(old, emit=emit)
+        given = set()
+        for cut in range(len(after) + 1):
+            lane, decoder, got = Lane.from_state(new, TOPIC, state), Decoder(TOPIC, 8), []
+            for part, first in ((after[:cut], 20), (after[cut:], 20 + 10 * cut)):
+                got += lane.process(decoder.decode(poll(part, first))).selections
+            given.add(tuple(got))
+        assert len(given) == 1, emit
+
+
+def _state_after(flow: StreamConfig, sent: list[Message]) -> dict[str, Any]:
+    lane = Lane(flow, TOPIC)
+    lane.process(Decoder(TOPIC, 8).decode(poll(sent)))
+    return lane.state()
+
+
+def test_predictions_are_numbered_per_stream_and_made_before_learning() -> None:
+    sent = [message(stream, {"id": stream, "x": {"a": 2}, "y": 1}) for stream in "mnmnm"]
+    got = run(perceptron(1, Emit()), polls(sent, [2]))
+    assert [(one["stream"], one["seq"], one["at"]["offset"], one["score"]) for one in parsed(got.predictions)] == [
+        ("m", 0, 0, 0.0), ("n", 0, 10, 0.0), ("m", 1, 20, 4.0), ("n", 1, 30, 4.0), ("m", 2, 40, 4.0),
+    ]  # fmt: skip
+    assert [record.key for record in got.predictions] == [b"m", b"n", b"m", b"n", b"m"]
+
+
+def test_classes_name_the_predicted_labels() -> None:
+    got = run(perceptron(1, Emit(), classes=("ham", "spam")), polls([message("m", {"x": {"a": 1}, "y": 1})] * 2, []))
+    assert [one["label"] for one in parsed(got.predictions)] == ["ham", "spam"]
+
+
+def test_snapshots_of_several_streams_come_in_the_order_of_the_input() -> None:
+    sent = [message(stream, {"x": {"a": 1}, "y": 1}) for stream in "zayz"]
+    got = run(perceptron(1, Emit(every=1)), polls(sent, []))
+    assert [record.key for record in got.selections] == [b"f/z", b"f/a", b"f/y", b"f/z"]
+    assert [record.offset for record in got.selections] == [0, 10, 20, 30]
+
+
+def test_finals_come_in_the_order_of_the_streams_whether_awake_or_not() -> None:
+    sent = [message(stream, {"x": {"a": 1}, "y": 1}) for stream in "zabz"]
+    flow = perceptron(1, Emit(every=0))
+    assert [record.key for record in run(flow, polls(sent, [1, 2, 3]), [1, 2, 3]).finals] == [b"f/z", b"f/a", b"f/b"]
+
+
+def test_a_snapshot_too_large_loses_its_last_features() -> None:
+    flow = perceptron(64, Emit(every=1), max_snapshot_bytes=3500)
+    sent = [message("m", {"x": {f"{at:030d}": at + 1.0 for at in range(40)}, "y": 1})] * 2
+    first, second = parsed(run(flow, polls(sent, [])).selections)
+    assert (first["n_selected"], second["n_selected"]) == (40, 40)
+    assert 0 < len(first["selected"]) < 40
+    assert len(second["selected"]) == 40  # nothing has entered this time: there is room
+    assert first["selected"][0]["weight"] == 40.0
+
+
+def test_a_lane_refuses_input_that_does_not_go_on_where_it_stands() -> None:
+    lane, decoder = Lane(perceptron(1, Emit()), TOPIC), Decoder(TOPIC, 8)
+    lane.process(decoder.decode(poll([message("m", {"x": {}, "y": 1})], 0)))
+    before = lane.state()
+    for wrong in (0, 20):
+        with pytest.raises(FlowError, match=rf"input goes on at {wrong}, but the model stands at 10"):
+            lane.process(decoder.decode(poll([message("m", {"x": {}, "y": 1})], wrong)))
+    assert lane.state() == before
+    awake = Lane.from_state(perceptron(1, Emit()), TOPIC, before)
+    with pytest.raises(FlowError, match="the model stands at 10"):
+        awake.process(decoder.decode(poll([], 20)))
+    awake.process(decoder.decode(poll([], 10)))
+
+
+def test_a_new_lane_starts_wherever_the_flow_does() -> None:
+    lane = Lane(perceptron(1, Emit(every=1)), TOPIC)
+    [record] = lane.process(Decoder(TOPIC, 8).decode(poll([message("m", {"x": {}, "y": 1})], 500))).selections
+    assert orjson.loads(record.value or b"")["source"]["instances"]["offset"] == 510
+
+
+def test_only_touched_streams_are_serialised_anew() -> None:
+    lane, decoder = Lane(perceptron(1, Emit()), TOPIC), Decoder(TOPIC, 8)
+    lane.process(decoder.decode(poll([message(stream, {"x": {"a": 1}, "y": 1}) for stream in "ab"])))
+    first = lane.state()["streams"]
+    lane.process(decoder.decode(poll([message("b", {"x": {"a": 1}, "y": 1})], 20)))
+    second = lane.state()["streams"]
+    assert second["a"] is first["a"]
+    assert second["b"] != first["b"]
+
+
+def test_a_state_of_another_version_is_refused() -> None:
+    flow = perceptron(1, Emit())
+    state = _state_after(flow, [message("m", {"x": {"a": 1}, "y": 1})])
+    stream = pickle.loads(state["streams"]["m"])
+    state["streams"]["m"] = pickle.dumps({**stream, "state_version": 99})
+    with pytest.raises(FlowError, match=r"checkpoint of stream 'm' cannot be used: .* version 99"):
+        Lane.from_state(flow, TOPIC, state).process(Decoder(TOPIC, 8).decode(poll([message("m", {"x": {}})], 10)))

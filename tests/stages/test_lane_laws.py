@@ -1,0 +1,119 @@
+"""Laws of a lane: it gives what the slow oracle gives, however its input is cut and however often it is put away."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sluiceway.operators import registry
+from sluiceway.operators.stages.emission import Emit
+from sluiceway.operators.stages.stream import StreamConfig
+from tests.stages.lanes import Message, config, message, oracle, parsed, polls, run
+
+streams = st.sampled_from(["a", "b", "ü/c"])
+ids = st.sampled_from(["e1", "e2", "e3", "e4", "e5"])
+labels = st.sampled_from([1, -1])
+values = st.one_of(st.integers(-4, 4), st.floats(-1e3, 1e3).map(lambda value: round(value, 6)), st.just(1e60))
+features = st.dictionaries(st.sampled_from(["0", "7", "free", "len", "now"]), values, max_size=4)
+stamps: st.SearchStrategy[dict[str, int]] = st.one_of(st.just({}), st.integers(0, 2000).map(lambda ts: {"ts": ts}))
+
+
+@st.composite
+def sent(draw: st.DrawFn) -> Message:
+    kind = draw(st.sampled_from(["labelled", "labelled", "labelled", "waits", "waits", "nameless", "label", "bad"]))
+    stream = draw(streams)
+    if kind == "bad":
+        return Message(stream.encode(), b"{" + draw(st.binary(max_size=3)).hex().encode())
+    record: dict[str, Any] = dict(draw(stamps))
+    if kind in ("waits", "label"):
+        record["id"] = draw(ids)
+    if kind in ("labelled", "label"):
+        record["y"] = draw(labels)
+    if kind != "label":
+        record["x"] = draw(features)
+    return message(stream, record)
+
+
+messages = st.lists(sent(), max_size=40)
+emits = st.builds(
+    Emit,
+    every=st.sampled_from([0, 1, 2, 3, 5, 1000]),
+    on_change=st.booleans(),
+    min_gap=st.sampled_from([1, 2, 4]),
+    final=st.booleans(),
+    top=st.sampled_from([1, 1000]),
+)
+operators = st.sampled_from(sorted(name for name, entry in registry.OPERATORS.items() if entry.kind == "learner"))
+
+
+@st.composite
+def configs(draw: st.DrawFn) -> StreamConfig:
+    return config(
+        draw(operators),
+        emit=draw(emits),
+        scale=draw(st.sampled_from(["l2", "none"])),
+        max_pending=draw(st.sampled_from([0, 1, 2, 10])),
+    )
+
+
+law = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@law
+@given(configs(), messages)
+def test_a_lane_gives_what_the_oracle_gives(flow: StreamConfig, sent: list[Message]) -> None:
+    got, wanted = run(flow, polls(sent, [])), oracle(flow, sent)
+    assert parsed(got.selections) == _as_json(wanted.selections)
+    assert parsed(got.finals) == _as_json(wanted.finals)
+    assert parsed(got.predictions) == _as_json(wanted.predictions)
+    assert [record.offset for record in got.predictions] == [record["at"]["offset"] for record in wanted.predictions]
+    dead = [
+        (record.offset, Message(record.key, record.value), dict(record.headers)["sluiceway.error.class"].decode())
+        for record in got.dead_letters
+    ]
+    assert dead == wanted.dead
+
+
+def _as_json(records: list[dict[str, Any]]) -> Any:
+    return orjson.loads(orjson.dumps(records))
+
+
+@law
+@given(configs(), messages, st.lists(st.integers(0, 40), max_size=8), st.sets(st.integers(0, 8), max_size=4))
+def test_cutting_and_restoring_change_no_byte(
+    flow: StreamConfig, sent: list[Message], cuts: list[int], restores: set[int]
+) -> None:
+    assert run(flow, polls(sent, cuts), sorted(restores)) == run(flow, polls(sent, []))
+
+
+@law
+@given(configs(), messages)
+def test_a_version_has_at_most_one_snapshot(flow: StreamConfig, sent: list[Message]) -> None:
+    got = run(flow, polls(sent, range(len(sent))))
+    made = [(record["stream"], record["version"]) for record in parsed(got.selections + got.finals)]
+    assert len(set(made)) == len(made)
+
+
+@law
+@given(configs(), messages, st.integers(0, 40))
+def test_replaying_up_to_its_source_gives_a_snapshot_again(
+    flow: StreamConfig, sent: list[Message], chosen: int
+) -> None:
+    got = run(flow, polls(sent, []))
+    if not got.selections:
+        return
+    wanted = got.selections[chosen % len(got.selections)]
+    upto = orjson.loads(wanted.value or b"")["source"]["instances"]["offset"] // 10
+    again = run(flow, polls(sent[:upto], []))
+    assert again.selections[-1] == wanted
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_an_empty_lane_gives_nothing(rows: int) -> None:
+    sent = [message("a", {"x": {"free": 1}})] * rows
+    got = run(config(predictions=False), polls(sent, []))
+    assert (got.selections, got.finals, got.predictions, got.dead_letters) == ([], [], [], [])
