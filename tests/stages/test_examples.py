@@ -34,7 +34,7 @@ def members(snapshot: dict[str, Any], *names: str) -> tuple[Any, ...]:
 
 
 def test_version_counts_the_learnt_and_seen_counts_all() -> None:
-    ys = [{}, {"y": 1}, {"y": None}, {"y": -1}, {}]
+    ys: list[dict[str, Any]] = [{}, {"y": 1}, {"y": None}, {"y": -1}, {}]
     records = [{"x": {"a": 1}, **y} for y in ys]
     got = snapshots(perceptron(2, Emit(every=1)), records)
     assert [members(one, "version", "seen", "reason") for one in got] == [(1, 2, "interval"), (2, 4, "interval")]
