@@ -1,0 +1,41 @@
+"""`python -m benchmarks [NAME ...] [--json FILE]`: ratios measured in one run, as tables and JSON."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import platform
+import time
+from pathlib import Path
+
+import orjson
+from rich.console import Console
+
+from benchmarks.measure import Result
+
+BENCHMARKS = ("decode", "learners", "flow")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}; default: all")
+    parser.add_argument("--json", type=Path, default=Path("benchmarks/results/latest.json"), help="where to keep them")
+    given = parser.parse_args()
+    unknown = [name for name in given.names if name not in BENCHMARKS]
+    if unknown:
+        parser.error(f"there is no benchmark {unknown[0]!r}; there are {', '.join(BENCHMARKS)}")
+    console, kept = Console(), []
+    for name in given.names or BENCHMARKS:
+        with console.status(f"measuring {name} ..."):
+            results: list[Result] = importlib.import_module(f"benchmarks.{name}").main()
+        for result in results:
+            result.show(console)
+            kept.append({"benchmark": name, "title": result.title, "rows": result.rows, "notes": result.notes})
+    given.json.parent.mkdir(parents=True, exist_ok=True)
+    about = {"at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "python": platform.python_version()}
+    given.json.write_bytes(orjson.dumps({**about, "results": kept}, option=orjson.OPT_INDENT_2))
+    console.print(f"kept in {given.json}")
+
+
+if __name__ == "__main__":
+    main()
