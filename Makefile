@@ -24,7 +24,7 @@ crash: $(READY) ## the whole crash series; `make test` runs its fast subset
 	$(PY) -m pytest tests/crash -m crash --crash-full $(ARGS)
 
 broker: $(READY) ## a Kafka broker in the foreground; prints its address
-	@$(PY) -m tests.support.broker $(ARGS)
+	@$(PY) -m tests.support $(ARGS)
 
 $(READY): pyproject.toml constraints.txt
 	@sh tools/make-venv $(VENV)

@@ -435,7 +435,3 @@ def main() -> None:
 def _announce(address: str) -> None:
     print(f"Kafka answers at {address} (Ctrl-C ends it); for the tests:", flush=True)
     print(f"  export KAFKA_BOOTSTRAP_SERVERS={address}", flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,172 @@
+"""Flows as a user runs them: a TOML file, a child process, its exit code and what it says."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from tests.support.kafka import Record, Topics, read_committed
+
+OUTPUTS = ("selections", "predictions", "dead_letters")
+RUN_SECONDS = 60.0
+
+
+def toml(content: Mapping[str, Mapping[str, Any]]) -> str:
+    """Tables of plain values; JSON writes strings, numbers, booleans and lists as TOML reads them."""
+    tables = []
+    for name, table in content.items():
+        lines = [f"{json.dumps(key)} = {json.dumps(value)}\n" for key, value in table.items() if value is not None]
+        tables.append(f"[{name}]\n{''.join(lines)}")
+    return "\n".join(tables)
+
+
+class Done(NamedTuple):
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def sentence(self) -> str:
+        """The last line on stderr, which must be the command's own."""
+        last = self.stderr.strip().splitlines()[-1] if self.stderr.strip() else ""
+        assert last.startswith("sluiceway: "), self.stderr
+        return last.removeprefix("sluiceway: ")
+
+
+def sluiceway(*arguments: str | Path, cwd: Path | None = None, timeout: float = RUN_SECONDS) -> Done:
+    """Run the command to its end."""
+    with Running(*arguments, cwd=cwd) as running:
+        return running.wait(timeout)
+
+
+class Running:
+    """The command as a child process; killed at the end of the block if it still runs."""
+
+    def __init__(self, *arguments: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> None:
+        command = [sys.executable, "-m", "sluiceway", *map(str, arguments)]
+        self._started = time.monotonic()
+        self._process = subprocess.Popen(
+            command,
+            cwd=cwd,
+            env={**os.environ, "PYTHONUNBUFFERED": "1", **(env or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def until(self, condition: Callable[[], bool], timeout: float = RUN_SECONDS) -> None:
+        """Wait for something in the world; a flow that ends before it came is a failure."""
+        deadline = time.monotonic() + timeout
+        while not condition():
+            if self._process.poll() is not None:
+                raise AssertionError(f"the flow ended too early: {self.wait(1.0)}")
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"what was waited for did not come within {timeout:.0f} s")
+            time.sleep(0.05)
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def send(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    def stop(self, timeout: float = RUN_SECONDS) -> Done:
+        """SIGTERM, and wait."""
+        self.send(signal.SIGTERM)
+        return self.wait(timeout)
+
+    def kill(self) -> Done:
+        self._process.kill()
+        return self.wait(20.0)
+
+    def wait(self, timeout: float = RUN_SECONDS) -> Done:
+        try:
+            stdout, stderr = self._process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            stdout, stderr = self._process.communicate()
+            raise TimeoutError(f"the flow did not end within {timeout:.0f} s; it said:\n{stderr}") from None
+        return Done(self._process.returncode, stdout, stderr)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.communicate()
+
+
+class KafkaFlow:
+    """A flow of its own on topics of its own."""
+
+    def __init__(
+        self,
+        topics: Topics,
+        directory: Path,
+        *,
+        partitions: int = 1,
+        configs: Mapping[str, Mapping[str, str]] | None = None,
+        name: str = "flow",
+        **sections: Mapping[str, Any],
+    ) -> None:
+        self.topics = topics
+        self.bootstrap = topics.bootstrap
+        self.name = topics.group(name)
+        self.directory = directory
+        self.file = directory / f"{self.name}.toml"
+        self.store = directory / f"{self.name}-store"
+        self.topic = {
+            role: topics(role, partitions=partitions, config=(configs or {}).get(role))
+            for role in ("instances", *OUTPUTS)
+        }
+        self.sections: dict[str, dict[str, Any]] = {
+            "input": {"stop": "end"},
+            "operator": {"name": "ofs", "k": 3},
+            "emit": {"every": 5},
+        }
+        self.write(**sections)
+
+    @property
+    def instances(self) -> str:
+        return self.topic["instances"]
+
+    def write(self, **sections: Mapping[str, Any]) -> None:
+        """Write the flow's file, with changes to its tables; they last."""
+        for table, changes in sections.items():
+            self.sections[table] = {**self.sections.get(table, {}), **changes}
+        urls = {role: f"kafka://{self.bootstrap}/{name}" for role, name in self.topic.items()}
+        self.file.write_text(toml({"flow": {"name": self.name}, "topics": urls, **self.sections}))
+
+    def arguments(self, *more: str, store: Path | None = None) -> Sequence[str | Path]:
+        return ("run", self.file, "--recovery", store or self.store, "--checkpoint-every", "0.2", *more)
+
+    def run(self, *more: str, store: Path | None = None, timeout: float = RUN_SECONDS) -> Done:
+        return sluiceway(*self.arguments(*more, store=store), timeout=timeout)
+
+    def start(self, *more: str, store: Path | None = None) -> Running:
+        return Running(*self.arguments(*more, store=store))
+
+    def ends(self, *more: str, store: Path | None = None, timeout: float = RUN_SECONDS) -> None:
+        """Run to a good end."""
+        done = self.run(*more, store=store, timeout=timeout)
+        assert done.code == 0, done.stderr
+
+    def out(self, role: str, *, partition: int = 0) -> list[Record]:
+        """What readers of committed records see."""
+        return read_committed(self.bootstrap, self.topic[role], [partition])[partition]
+
+    def values(self, role: str, *, partition: int = 0) -> list[Any]:
+        return [json.loads(record.value or b"null") for record in self.out(role, partition=partition)]
