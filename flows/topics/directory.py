@@ -18,12 +18,12 @@ import orjson
 from sluiceway.errors import FlowError
 from sluiceway.flows.topics.bounds import Bounds
 from sluiceway.flows.topics.sink import WriterState
+from sluiceway.flows.topics.source import RECORDS_A_POLL
 from sluiceway.flows.topics.url import DirectoryTopic
 from sluiceway.positions import Position, parse_position
 from sluiceway.schemas import encode
 from sluiceway.schemas.lane import LaneOutput, OutRecord, RawPoll
 
-LINES_A_POLL = 1000
 CHUNK = 1 << 20
 
 
@@ -122,7 +122,7 @@ class DirectoryReader:
             chunk = chunk[: self._stop - self.position]
             if b"\n" not in chunk:
                 return self._item([], end=True)
-        lines = chunk.split(b"\n")[:-1][:LINES_A_POLL]
+        lines = chunk.split(b"\n")[:-1][:RECORDS_A_POLL]
         return self._item(lines, end=False) if lines else None
 
     def _read(self) -> bytes:

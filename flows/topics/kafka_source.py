@@ -12,11 +12,11 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from sluiceway import kafka
 from sluiceway.errors import FlowError, SettingsError
 from sluiceway.flows.topics.bounds import Bounds
+from sluiceway.flows.topics.source import RECORDS_A_POLL
 from sluiceway.flows.topics.url import KafkaTopic
 from sluiceway.positions import parse_position
 from sluiceway.schemas.lane import RawPoll
 
-MESSAGES_A_POLL = 1000
 DAY = 86_400.0
 
 # a consumed message has all of these as bytes and numbers; called through map() they cost a third of a lambda
@@ -87,7 +87,7 @@ class KafkaReader:
     def poll(self) -> RawPoll | None:
         if self._stop is not None and self.position >= self._stop:
             return self._item([], self.position, end=True)
-        messages = self._consumer.consume(MESSAGES_A_POLL, 0)
+        messages = self._consumer.consume(RECORDS_A_POLL, 0)
         reached = self.position
         if any(map(Message.error, messages)):
             messages, reached = self._set_events_apart(messages)

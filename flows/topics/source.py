@@ -11,8 +11,11 @@ from bytewax.inputs import FixedPartitionedSource, StatefulSourcePartition
 from sluiceway.errors import FlowError
 from sluiceway.schemas.lane import RawPoll, lane_key
 
-IDLE = timedelta(milliseconds=10)
-"""How soon an empty partition is looked at again."""
+PAUSE = timedelta(milliseconds=20)
+"""After a poll that took nearly all there was, the next waits: a small item costs as much as a big one."""
+
+
+RECORDS_A_POLL = 1000
 
 
 class Reader(Protocol):
@@ -40,10 +43,10 @@ class LaneSource(StatefulSourcePartition[RawPoll, int]):
             raise StopIteration
         poll = self._reader.poll()
         if poll is None:
-            self._awake = datetime.now(UTC) + IDLE
+            self._awake = datetime.now(UTC) + PAUSE
             return []
-        self._awake = None
         self._ended = poll.end
+        self._awake = datetime.now(UTC) + PAUSE if len(poll.values) < RECORDS_A_POLL // 2 and not poll.end else None
         return [poll]
 
     def next_awake(self) -> datetime | None:
