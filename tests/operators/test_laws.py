@@ -298,7 +298,7 @@ def test_advance_refuses_rows_and_scores_that_do_not_fit(name: str, variant: dic
 def test_inputs_are_never_changed(name: str, variant: dict[str, Any]) -> None:
     records = stream("dense", 6)
     batch = batch_of(records)
-    arrays = (batch.indptr, batch.indices, batch.values, batch.y)
+    arrays: list[NDArray[Any]] = [batch.indptr, batch.indices, batch.values, batch.y]
     copies = [array.copy() for array in arrays]
     read_only = batch_of(records)
     for part in ("indptr", "indices", "values", "y"):

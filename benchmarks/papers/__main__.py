@@ -1,0 +1,65 @@
+"""python -m benchmarks.papers ofs --table 2 --data DIR: a published table beside our own."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from benchmarks.papers import ofs
+from benchmarks.papers.data import folder
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.papers", description=__doc__)
+    parser.add_argument("paper", choices=["ofs"])
+    parser.add_argument("--table", choices=["2"], default="2")
+    parser.add_argument("--data", type=Path, help="where the data sets are (default: $SLUICEWAY_DATA)")
+    parser.add_argument("--json", action="store_true", help="a line of JSON a cell, instead of the table")
+    options = parser.parse_args()
+    data = folder(options.data)
+    missing = [] if data is None else [name for name in ofs.TABLE_2 if not (data / f"{name}.npz").is_file()]
+    if data is None or missing:
+        what = f"no {', '.join(missing)} in {data}" if missing else "no data sets (--data DIR or SLUICEWAY_DATA)"
+        print(f"skipped: {what}", file=sys.stderr)
+        return 0
+    cells = []
+    columns = (TextColumn("{task.description:>10}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("reading", total=ofs.runs(data))
+        for cell in ofs.table_2(data, lambda name: progress.update(task, advance=1, description=name)):
+            cells.append(cell)
+    if options.json:
+        for cell in cells:
+            print(json.dumps(cell.row()))
+    else:
+        Console().print(_shown(cells))
+    return 0 if all(cell.as_expected for cell in cells) else 1
+
+
+def _shown(cells: list[ofs.Cell]) -> Table:
+    table = Table(title="OFS, Table 2: mistakes, 20 runs", caption="\n".join(
+        f"{data}: {reason}" for data, reason in ofs.NOT_REPRODUCIBLE.items()
+    ))  # fmt: skip
+    for heading in ("data", "method", "paper", "ours", "agreement"):
+        table.add_column(heading, justify="right" if heading in ("paper", "ours") else "left")
+    for cell in cells:
+        table.add_row(
+            cell.data,
+            cell.method,
+            f"{cell.paper_mean:.1f} ± {cell.paper_sd:.1f}",
+            f"{cell.mean:.2f} ± {cell.sd:.2f}",
+            cell.agreement,
+            style=None if cell.as_expected else "bold red",
+            end_section=cell.method == "OFS",
+        )
+    return table
+
+
+if __name__ == "__main__":
+    sys.exit(main())
