@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -49,9 +51,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(f"NO KAFKA BROKER, ITS TESTS DID NOT RUN: {reason}", red=True, bold=True)
 
 
-def _missing(config: pytest.Config, error: BrokerUnavailable) -> None:
+def _missing(config: pytest.Config, reason: str) -> NoReturn:
     """Skip, or fail in CI: there a missing broker would hide half of the tests."""
-    reason = str(error)
     config.stash[MISSING] = reason.splitlines()[0]
     if os.environ.get("CI") == "true":
         pytest.fail(f"no Kafka broker, and CI=true: {reason}", pytrace=False)
@@ -67,16 +68,15 @@ def crash_full(request: pytest.FixtureRequest) -> bool:
 @pytest.fixture(scope="session")
 def kafka(request: pytest.FixtureRequest) -> Iterator[str]:
     """The bootstrap address of the run's one broker."""
-    found = any_broker()
-    try:
-        bootstrap = found.__enter__()
-    except BrokerUnavailable as error:
-        _missing(request.config, error)
-        raise
-    try:
+    with contextlib.ExitStack() as stack:
+        missing = None
+        try:
+            bootstrap = stack.enter_context(any_broker())
+        except BrokerUnavailable as error:
+            missing = str(error)
+        if missing is not None:
+            _missing(request.config, missing)
         yield bootstrap
-    finally:
-        found.__exit__(None, None, None)
 
 
 @pytest.fixture
@@ -91,9 +91,12 @@ def topics(kafka: str) -> Iterator[Topics]:
 def own_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
     """A broker of the test's own, running, to be killed and restarted at will."""
     broker = Broker(tmp_path / "broker")
+    missing = None
     try:
         broker.start()
     except BrokerUnavailable as error:
-        _missing(request.config, error)
+        missing = str(error)
+    if missing is not None:
+        _missing(request.config, missing)
     yield broker
     broker.kill()
