@@ -71,6 +71,15 @@ def test_what_no_record_has_is_none() -> None:
     assert batch.label_only is None
 
 
+def test_later_labels_hand_on_their_bytes() -> None:
+    label = b'{"id":"e-1", "y":1}'
+    decoded = Decoder("instances", 1).decode(
+        poll_of([GOOD, label, b'{"id":"e-1","y":7}', label], [b"a", b"b", b"a", None])
+    )
+    assert decoded.later_labels == {10: (b"b", label), 30: (None, label)}
+    assert [letter.offset for letter in decoded.dead_letters] == [20]
+
+
 def test_the_envelope_of_a_poll_is_kept() -> None:
     poll = poll_of([GOOD], first=70, lane=3)
     poll.end = True
