@@ -26,16 +26,13 @@ def parse_position(given: str | int) -> Position:
     text = str(given).strip()
     if text in ("beginning", "end"):
         return Position("beginning" if text == "beginning" else "end")
-    if re.fullmatch(r"\d+", text):
-        return Position("offset", int(text))
-    if re.fullmatch(r"-\d+", text):
-        return Position("last", -int(text))
-    if re.fullmatch(r"s@\d+", text):
-        return Position("time", int(text[2:]))
+    if number := re.fullmatch(r"(-|s@)?(\d{1,18})", text, re.ASCII):
+        kinds: dict[str | None, Literal["offset", "last", "time"]] = {None: "offset", "-": "last", "s@": "time"}
+        return Position(kinds[number[1]], int(number[2]))
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise SettingsError(f"{text!r} is no position in a topic; write {FORMS}") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return Position("time", round(moment.timestamp() * 1000))
+    return Position("time", max(round(moment.timestamp() * 1000), 0))  # no record is older than 1970
