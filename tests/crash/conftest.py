@@ -1,0 +1,101 @@
+"""The two worlds, each with its reference, and the table of deaths at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.crash.harness import Death, Flow
+from tests.crash.worlds import DirectoryWorld, KafkaWorld, World, verify
+
+DEATHS = pytest.StashKey[list[Death]]()
+VERDICTS = pytest.StashKey[list[str]]()
+FAST, FULL = 1200, 3000
+"""Records a lane."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[DEATHS] = []
+    config.stash[VERDICTS] = []
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here):
+            item.add_marker("crash")
+
+
+@pytest.fixture(scope="session")
+def directories(tmp_path_factory: pytest.TempPathFactory, crash_full: bool) -> DirectoryWorld:
+    return DirectoryWorld(tmp_path_factory.mktemp("directories"), FULL if crash_full else FAST)
+
+
+@pytest.fixture(scope="session")
+def broker(kafka: str, tmp_path_factory: pytest.TempPathFactory, crash_full: bool) -> Iterator[KafkaWorld]:
+    world = KafkaWorld(kafka, tmp_path_factory.mktemp("kafka"), FULL if crash_full else FAST)
+    yield world
+    world.topics.clear()
+
+
+@pytest.fixture(params=["kafka", "directory"])
+def world(request: pytest.FixtureRequest) -> World:
+    found: World = request.getfixturevalue("broker" if request.param == "kafka" else "directories")
+    return found
+
+
+@pytest.fixture
+def watched(request: pytest.FixtureRequest) -> Iterator[Callable[[Flow], Flow]]:
+    """Register a flow: its processes are gone after the test, its deaths stand in the table."""
+    flows: list[Flow] = []
+
+    def register(flow: Flow) -> Flow:
+        flows.append(flow)
+        return flow
+
+    yield register
+    for flow in flows:
+        flow.kill_all()
+        request.config.stash[DEATHS] += flow.deaths
+
+
+@pytest.fixture
+def exact(request: pytest.FixtureRequest) -> Callable[[World, Flow], None]:
+    """Compare a flow's output with the reference, and write the verdict down."""
+
+    def check(world: World, flow: Flow) -> None:
+        try:
+            verdict = verify(world, flow)
+        except AssertionError:
+            request.config.stash[VERDICTS].append(f"{flow.series}: {len(flow.deaths)} deaths, OUTPUT DIFFERS")
+            raise
+        request.config.stash[VERDICTS].append(f"{flow.series}: {len(flow.deaths)} deaths, {verdict}")
+
+    return check
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    deaths, verdicts = config.stash[DEATHS], config.stash[VERDICTS]
+    if not verdicts and not deaths:
+        return
+    terminalreporter.section("deaths")
+    if config.getoption("--crash-full"):
+        columns = "{:<34} {:<28} {:>13} {:>12} {:>15} {:>6}"
+        terminalreporter.write_line(
+            columns.format("series", "died", "epochs closed", "output ahead", "records skipped", "peers")
+        )
+        for death in deaths:
+            skipped = "-" if death.skipped is None else death.skipped
+            terminalreporter.write_line(
+                columns.format(death.series, death.moment, death.closed, death.ahead, skipped, death.peers)
+            )
+    epochs, skipped = sum(death.closed for death in deaths), sum(death.skipped or 0 for death in deaths)
+    useful = sum(bool(death.skipped) for death in deaths)
+    for verdict in verdicts:
+        terminalreporter.write_line(verdict)
+    terminalreporter.write_line(
+        f"{len(deaths)} deaths, {epochs} epochs closed before them; after {useful} of them output was out which the"
+        f" store did not know: {skipped} records, skipped"
+    )
