@@ -20,6 +20,7 @@ from sluiceway.flows.topics.sink import WriterState
 from sluiceway.schemas.lane import LaneOutput, OutRecord
 
 COMMIT_SECONDS = 60.0
+BATCH_BYTES = 1_000_000
 RECORD_OVERHEAD = 200
 """More than a record batch of one record needs beside key, value and headers."""
 FINAL = "final"
@@ -42,13 +43,15 @@ class KafkaOutput:
 
     def producer_config(self, **ours: str | int | float | bool) -> dict[str, object]:
         defaults: dict[str, str | int] = {"linger.ms": 20, "compression.type": "lz4"}
-        limit = max(info.max_message_bytes for info in self.topics.values())
+        limits = [info.max_message_bytes for info in self.topics.values()]
         return kafka.client_config(
             self.bootstrap,
             {**defaults, **self.config},
             enable_idempotence=True,
             acks="all",
-            message_max_bytes=max(limit, 1000),
+            message_max_bytes=max(*limits, 1000),
+            # a topic's limit is one for whole batches: they must fit into the smallest
+            batch_size=min(int(self.config.get("batch.size", BATCH_BYTES)), *limits),
             **ours,
         )
 
@@ -77,7 +80,7 @@ class _Producing:
             if record.size > limit:
                 raise FlowError(
                     f"a record of {record.size} bytes for topic {topic.name!r} is over its limit of"
-                    f" {topic.max_message_bytes}: raise the topic's max.message.bytes, or lower emit.top"
+                    f" {topic.max_message_bytes}: raise the topic's max.message.bytes and start the flow again"
                 )
         if records[0].headers:  # which only dead letters have, and produce_batch() does not take
             for record in records:
@@ -221,6 +224,12 @@ class TransactionalLane(_Producing):
             return FlowError(
                 f"lane {self._lane}: another process has taken over the flow {self._output.flow!r};"
                 f" this one stops, nothing of its open transaction is visible"
+            )
+        if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            topics = ", ".join(info.name for info in self._output.topics.values())
+            return FlowError(
+                f"lane {self._lane}: the broker denies this client WRITE to one of its output topics ({topics});"
+                f" nothing of the open transaction is visible, start the flow again when it is allowed"
             )
         return FlowError(f"lane {self._lane}: the epoch's output could not be committed: {kafka.sentence(problem)}")
 
