@@ -15,7 +15,7 @@ import os
 import pickle
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
@@ -144,23 +144,19 @@ class Store:
         """The last run, if any, ended by itself or was stopped: nothing is out that the checkpoint does not know."""
         return not (self.directory / "run.json").exists()
 
-    def pin(self, resolve: Callable[[], Bounds]) -> Bounds:
-        """The bounds of this run, decided by its first process: an interrupted run's, which it finishes, or new."""
-        if self.is_clean:
-            _replace(self.directory / "run.json", resolve().to_json())
-        return self.bounds()
+    def pin(self, bounds: Bounds) -> None:
+        """Begin a run, or go on with an interrupted one: from here on the store has run."""
+        _replace(self.directory / "run.json", bounds.to_json())
 
     def bounds(self) -> Bounds:
-        """What the first process has pinned; it does so before any other is connected to it."""
+        """What the first process has pinned, before any other is connected to it; an interrupted run's are kept."""
         return Bounds.from_json(_load(self.directory / "run.json"))
 
     def mark_clean(self) -> None:
         (self.directory / "run.json").unlink(missing_ok=True)
 
-    def undo(self, was_clean: bool) -> None:
-        """Leave the store as it was found: the flow was refused before it began."""
-        if was_clean:
-            self.mark_clean()
+    def undo(self) -> None:
+        """Leave no store where none was found: the flow was refused before it began."""
         if self.is_new:
             (self.directory / "sluiceway.json").unlink()
             for path in self.directory.glob("part-*.sqlite3*"):

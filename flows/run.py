@@ -108,13 +108,14 @@ def _open(
     )
     if cluster.process > 0:
         return store.bounds
-    was_clean = store.is_clean
-    bounds = store.pin(lambda: resolve_bounds(settings, around))
     try:
-        _refuse_strange_output(store, settings, around, bounds, was_clean=was_clean, adopt=adopt)
-    except SluicewayError:
-        store.undo(was_clean)
+        bounds = resolve_bounds(settings, around) if store.is_clean else store.bounds()
+        if not adopt:
+            _refuse_strange_output(store, settings, around, bounds)
+    except BaseException:
+        store.undo()
         raise
+    store.pin(bounds)
     return lambda: bounds
 
 
@@ -135,12 +136,12 @@ def belongs_to(settings: Settings, around: Surroundings) -> dict[str, Any]:
     }
 
 
-def _refuse_strange_output(
-    store: Store, settings: Settings, around: Surroundings, bounds: Bounds, *, was_clean: bool, adopt: bool
-) -> None:
+def _refuse_strange_output(store: Store, settings: Settings, around: Surroundings, bounds: Bounds) -> None:
     """The store and what is out already must tell the same story, or somebody must say that it is fine (`--adopt`)."""
     name = settings.flow.name
-    if store.is_new and not adopt:
+    stands = store.positions(source_step(settings))
+    never_ran = store.is_clean and not stands
+    if never_ran:
         for topic in settings.outputs.values():
             if isinstance(topic, DirectoryTopic) and any(
                 path.stat().st_size for lane in range(around.lanes) if (path := partition_path(topic, lane)).exists()
@@ -154,23 +155,22 @@ def _refuse_strange_output(
         return
     bootstrap = settings.kafka_topics[next(iter(around.outputs))].bootstrap
     out = kafka.group_offsets(bootstrap, settings.kafka, name, progress_topic(settings, around), around.lanes)
-    stands = store.positions(source_step(settings))
     for lane, sent in enumerate(out):
         here = stands.get(lane, bounds.starts[lane])
-        if sent is not None and store.is_new and not adopt:
+        if sent is not None and never_ran:
             raise FlowError(
                 f"the flow {name!r} has already sent its output up to offset {sent} of partition {lane}, but the"
                 f" recovery store {store.directory} is new; give the flow another name, or, if its store was lost,"
                 f" `sluiceway run --adopt` replays the input from input.start and goes on after what is out"
             )
-        if sent is None and here > bounds.starts[lane] and not was_clean and not adopt:
+        if sent is None and here > bounds.starts[lane] and not store.is_clean:
             raise FlowError(
                 f"the recovery store {store.directory} stands at offset {here} of partition {lane} after a crash, but"
                 f" the consumer group {name!r}, which knows how much output is out, is gone (expired or deleted);"
                 f" `sluiceway run --adopt` goes on from the store (output of the last seconds before the crash may come"
                 f" twice), or give the flow another name and another recovery directory"
             )
-        if sent is not None and sent < here and not adopt:
+        if sent is not None and sent < here:
             raise FlowError(
                 f"the recovery store {store.directory} stands at offset {here} of partition {lane}, but the consumer"
                 f" group {name!r} says that output is out only up to {sent}; was the group's offset reset?"
