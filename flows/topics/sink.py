@@ -80,7 +80,8 @@ class TopicSink(FixedPartitionedSink[LaneOutput, list[WriterState]]):
         self._lanes = lanes
         self._open_writers = open_writers
         self._pool = ThreadPoolExecutor(max_workers=max(lanes, 1), thread_name_prefix="lane-commit")
-        self._of_this_worker = threading.local()
+        self._epochs: dict[int, _Epoch] = {}
+        """By worker thread; not thread-local, which the engine's own threads lose each time they let go of Python."""
 
     def list_parts(self) -> list[str]:
         return [lane_key(lane) for lane in range(self._lanes)]
@@ -89,6 +90,5 @@ class TopicSink(FixedPartitionedSink[LaneOutput, list[WriterState]]):
         return int(item_key)  # lane keys sort as their numbers do, so this is the index among the sorted parts
 
     def build_part(self, step_id: str, for_part: str, resume_state: list[WriterState] | None) -> LaneSink:
-        if not hasattr(self._of_this_worker, "epoch"):
-            self._of_this_worker.epoch = _Epoch(self._pool)
-        return LaneSink(self._open_writers(int(for_part), resume_state), self._of_this_worker.epoch)
+        epoch = self._epochs.setdefault(threading.get_ident(), _Epoch(self._pool))
+        return LaneSink(self._open_writers(int(for_part), resume_state), epoch)

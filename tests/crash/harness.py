@@ -262,7 +262,8 @@ def resume_epoch(store: Path) -> int:
         return 1
     number, workers, begun = max(executions)
     reached = {worker: frontier for ex, worker, frontier in fronts if ex == number}
-    return min(max(begun, reached.get(worker, begun)) for worker in range(workers))
+    slowest: int = min(max(begun, reached.get(worker, begun)) for worker in range(workers))
+    return slowest
 
 
 def closed_epochs(store: Path) -> int:

@@ -94,7 +94,6 @@ class Placed:
                 if self._point != "one-lane" or self._lanes > 1:
                     self._came += 1
                 self._armed = self._came == self._at and (self._point != "one-lane" or self._lanes > 1)
-                self._report("epoch", lanes=self._lanes)
             return original(epoch, lane)
 
         return committed
@@ -158,7 +157,7 @@ class Placed:
         self._report("placed", point=self._point)
         if self._point == "soon":
             pause = random.Random(self._at).uniform(0, 0.03)
-            threading.Thread(target=lambda: (time.sleep(pause), os.kill(os.getpid(), signal.SIGKILL))).start()
+            threading.Timer(pause, os.kill, (os.getpid(), signal.SIGKILL)).start()
         elif self._how == "raise":
             raise PlacedError(f"placed at {self._point}")
         else:
@@ -229,6 +228,8 @@ def tell_of_skipped(report: Report) -> None:
 def tell_of_commits(report: Report) -> None:
     def around(original: Any) -> Any:
         def committed(epoch: Any, lane: Any) -> Any:
+            if epoch._touched:
+                report("epoch", lanes=len(epoch._touched))
             state = original(epoch, lane)
             if not epoch._commits:
                 report("committed")
