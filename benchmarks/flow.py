@@ -29,7 +29,7 @@ from tests.support.broker import any_broker
 from tests.support.kafka import Topics, produce
 
 PARTITIONS, STREAMS, FEATURES = 4, 8, 100
-VARIANTS = {
+VARIANTS: dict[str, dict[str, Any]] = {
     "flow": {},
     "flow, predictions": {"predictions": True},
     "flow, predictions, at least once": {"predictions": True, "delivery": "at-least-once"},

@@ -329,8 +329,8 @@ class _Rows:
         self.names = names
         self.array_names = array_names
         self.worth_keeping = names.weight > 0
-        self.indices = bytearray()
-        self.values = bytearray()
+        self.indices: list[bytes] = []
+        self.values: list[bytes] = []
         self.sizes = array("q")
         self.at = array("q")
         self.ts = array("q")
@@ -363,7 +363,7 @@ class _Rows:
                 if size * _INT32 != len(names.array_positions):
                     called = self.array_names.of(size)
                     names.array_positions = _pack_ints[size](*map(names.index.__getitem__, called))
-                self.indices += names.array_positions
+                self.indices.append(names.array_positions)
             else:
                 keys = [*x]
                 if keys != names.keys:
@@ -372,8 +372,8 @@ class _Rows:
                         raise _Refused("bad-feature", "a feature's name is empty")
                     names.positions = _pack_ints[size](*map(names.index.__getitem__, keys))
                 names.keys = keys  # the parser hands out the very same strings again: the quickest to compare
-                self.indices += names.positions
-            self.values += packed
+                self.indices.append(names.positions)
+            self.values.append(packed)
         self.sizes.append(size)
         self.at.append(at)
         self.ts.append(ts)
@@ -387,8 +387,8 @@ class _Rows:
         names = self.names.freeze()
         indptr = np.zeros(len(self.sizes) + 1, dtype=np.int64)
         np.cumsum(np.frombuffer(self.sizes, dtype=np.int64), out=indptr[1:])
-        indices = np.frombuffer(self.indices, dtype=np.int32)
-        values = np.frombuffer(self.values, dtype=np.float64)
+        indices = np.frombuffer(b"".join(self.indices), dtype=np.int32)
+        values = np.frombuffer(b"".join(self.values), dtype=np.float64)
         new_or_steady = known in (0, len(names))
         self.worth_keeping = new_or_steady or len(names) <= max(_KEPT_NAMES, 2 * _used(indices))
 
