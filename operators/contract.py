@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from sluiceway.schemas.batch import InstanceBatch
+from sluiceway.schemas.columns import SparseColumn
 
 
 class Selected(NamedTuple):
@@ -81,3 +82,101 @@ class Learner(Protocol):
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self: ...
+
+
+class Removed(NamedTuple):
+    """A feature that has left the selection, and the features that made it redundant."""
+
+    feature: str
+    by: tuple[str, ...]
+
+
+class Verdict(NamedTuple):
+    """What became of one column, and of others because of it."""
+
+    kept: bool
+    removed: tuple[Removed, ...]
+    reason: str
+    """"selected", "redundant", or "irrelevant" and why."""
+    by: tuple[str, ...] = ()
+    """The features that made the column itself redundant."""
+    returned: tuple[str, ...] = ()
+    """Features that came back because what had made them redundant was removed (order-free selectors only)."""
+
+
+class Operator(Protocol):
+    """What all kinds have in common. Hyper-parameters are keyword-only and validated by the constructor."""
+
+    STATE_VERSION: ClassVar[int]
+
+    @classmethod
+    def is_compiled(cls) -> bool:
+        """Whether `warm_up` will be quick."""
+
+    @classmethod
+    def warm_up(cls) -> None:
+        """Load or compile the kernels."""
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The hyper-parameters, as given or defaulted."""
+
+    @property
+    def version(self) -> int:
+        """How many instances or columns have been learnt."""
+
+    @property
+    def selected(self) -> list[Selected]:
+        """Sorted by |weight| descending, ties to the smaller feature key."""
+
+    def metrics(self) -> dict[str, float]:
+        """What only the operator can count."""
+
+    def state(self) -> dict[str, Any]:
+        """Builtins and bytes only, with `"state_version"`; shares nothing with the model."""
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self: ...
+
+
+class ColumnSelector(Operator, Protocol):
+    """Learns from whole feature columns, one at a time, against a target that came before them.
+
+    `version` counts the columns seen, over all generations. The weight of a selected feature is its relevance.
+    """
+
+    @property
+    def generation(self) -> int:
+        """0 for the first target, one more for each target after it."""
+
+    @property
+    def rows(self) -> int:
+        """The length of the target; 0 before there is one."""
+
+    def begin(self, target: ArrayLike) -> None:
+        """A new target: what was selected before is forgotten."""
+
+    def learn_feature(self, name: str, column: ArrayLike | SparseColumn) -> Verdict:
+        """`ValueError` naming the column, before anything changes, if it cannot be used."""
+
+    def learn_features(
+        self, names: Sequence[str], columns: NDArray[Any] | Sequence[ArrayLike | SparseColumn]
+    ) -> list[Verdict]:
+        """A block: the same as one column after the other, or a `ValueError` before anything changes.
+
+        `columns` is a table with a row for each column (not copied if it holds floats), or a list of columns.
+        """
+
+
+class InstanceSelector(Operator, Protocol):
+    """Learns from labelled instances and selects without scoring. `version` counts the labelled instances."""
+
+    def learn_one(self, x: Mapping[str, float], y: int) -> None: ...
+
+    def learn_many(self, batch: InstanceBatch) -> None: ...
+
+    def advance(self, batch: InstanceBatch, start: int, stop: int, *, until_change: bool = False) -> int:
+        """Rows [start, stop) in turn; the next row to do.
+
+        With `until_change` it returns right after the first row at which a look found the selection changed.
+        """

@@ -1,0 +1,149 @@
+"""Which columns of a shelf are held, and what happened to each column of a block: what every column selector keeps.
+
+A column is known by its number: how many columns had been seen when it came, itself included. Numbers never come
+twice, so events can name columns whose place has been given to another since.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sluiceway.operators.kernels.compile import kernel
+from sluiceway.operators.kernels.shelf import CANDIDATE, FIRST_HELD, Shelf, move, put
+
+HELD, VERSION, TARGET_VARIES = 0, 1, 2
+SELECTED, IRRELEVANT, CONSTANT, ONE_CLASS, REDUNDANT, LEFT_OUT = 0, 1, 2, 3, 4, 5
+REMOVED, RETURNED = 0, 1
+NOBODY = -1
+
+
+class Held(NamedTuple):
+    counts: NDArray[np.int64]
+    """[HELD], [VERSION], [TARGET_VARIES]: columns held, columns seen, and 0 for a target of a single class."""
+    order: NDArray[np.int64]
+    """The places held, in the selector's order; after them the free ones."""
+    # by place
+    relevance: NDArray[np.float64]
+    number: NDArray[np.int64]
+    since: NDArray[np.int64]
+    key: NDArray[np.int64]
+    selected: NDArray[np.bool_]
+    dominator: NDArray[np.int64]
+    """The place of the column that keeps this one out of the selection; NOBODY if selected."""
+
+
+class Events(NamedTuple):
+    """By column of the block: `outcome`, and the numbers of the columns that made it redundant (0 = none)."""
+
+    outcome: NDArray[np.int8]
+    by: NDArray[np.int64]
+    # by event: a column that leaves the selection or returns to it
+    noted: NDArray[np.int64]
+    at: NDArray[np.int64]
+    """The column of the block that caused it."""
+    kind: NDArray[np.int8]
+    number: NDArray[np.int64]
+    because: NDArray[np.int64]
+
+
+def empty_held(places: int) -> Held:
+    return Held(
+        counts=np.zeros(3, dtype=np.int64),
+        order=np.arange(FIRST_HELD, places),
+        relevance=np.zeros(places),
+        number=np.zeros(places, dtype=np.int64),
+        since=np.zeros(places, dtype=np.int64),
+        key=np.zeros(places, dtype=np.int64),
+        selected=np.zeros(places, dtype=np.bool_),
+        dominator=np.full(places, NOBODY, dtype=np.int64),
+    )
+
+
+def held_with_places(held: Held, places: int) -> Held:
+    more = places - len(held.number)
+    grown = {}
+    for field in ("relevance", "number", "since", "key", "selected", "dominator"):
+        array = getattr(held, field)
+        grown[field] = np.concatenate((array, np.zeros(more, dtype=array.dtype)))
+    return held._replace(order=np.concatenate((held.order, np.arange(places - more, places))), **grown)
+
+
+def empty_events(columns: int, room: int, width: int) -> Events:
+    return Events(
+        outcome=np.zeros(columns, dtype=np.int8),
+        by=np.zeros((columns, width), dtype=np.int64),
+        noted=np.zeros(1, dtype=np.int64),
+        at=np.zeros(room, dtype=np.int64),
+        kind=np.zeros(room, dtype=np.int8),
+        number=np.zeros(room, dtype=np.int64),
+        because=np.zeros((room, width), dtype=np.int64),
+    )
+
+
+@kernel
+def has_room(held: Held, events: Events) -> bool:
+    """For one more column, whatever it does to those that are held."""
+    count = held.counts[HELD]
+    return bool(count < len(held.order) and events.noted[0] + count < len(events.at))
+
+
+@kernel
+def arrive(shelf: Shelf, held: Held, events: Events, i: int, x: NDArray[np.float64]) -> bool:
+    """The block's column `i` has come; whether it can be relevant at all."""
+    held.counts[VERSION] += 1
+    if held.counts[TARGET_VARIES] == 0:
+        events.outcome[i] = ONE_CLASS
+        return False
+    if not put(shelf, CANDIDATE, x):
+        events.outcome[i] = CONSTANT
+        return False
+    return True
+
+
+@kernel
+def hold(shelf: Shelf, held: Held, at: int, relevance: float, key: int) -> int:
+    """The candidate gets a place, the `at`-th in order."""
+    count = held.counts[HELD]
+    place: int = held.order[count]
+    for s in range(count, at, -1):
+        held.order[s] = held.order[s - 1]
+    held.order[at] = place
+    held.counts[HELD] += 1
+    move(shelf, CANDIDATE, place)
+    held.relevance[place] = relevance
+    held.number[place] = held.counts[VERSION]
+    held.since[place] = held.counts[VERSION]
+    held.key[place] = key
+    held.selected[place] = True
+    held.dominator[place] = NOBODY
+    return place
+
+
+@kernel
+def note(held: Held, events: Events, i: int, kind: int, place: int, by: int) -> None:
+    """The column at `place` leaves the selection because of column number `by`, or returns to it."""
+    event = events.noted[0]
+    events.at[event] = i
+    events.kind[event] = kind
+    events.number[event] = held.number[place]
+    events.because[event] = 0
+    events.because[event, 0] = by
+    events.noted[0] += 1
+    held.selected[place] = kind == RETURNED
+
+
+@kernel
+def close_up(held: Held) -> None:
+    """Give up the places of the columns that are no longer selected; the others keep their order."""
+    count = held.counts[HELD]
+    kept = 0
+    for s in range(count):
+        place = held.order[s]
+        if held.selected[place]:
+            held.order[s] = held.order[kept]
+            held.order[kept] = place
+            kept += 1
+    held.counts[HELD] = kept

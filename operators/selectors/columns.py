@@ -1,0 +1,397 @@
+"""What all column selectors share: the target, names, blocks, verdicts and state; no algorithm.
+
+Columns are held on a shelf. Blocks are learnt by a compiled kernel; a verdict's names are found afterwards, from the
+numbers the kernel noted.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
+from statistics import NormalDist
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sluiceway.operators.contract import Removed, Selected, Verdict
+from sluiceway.operators.kernels import held as holding
+from sluiceway.operators.kernels.compile import is_compiled
+from sluiceway.operators.kernels.correlation import significant_correlation
+from sluiceway.operators.kernels.held import HELD, TARGET_VARIES, VERSION, Events, Held, empty_events, empty_held
+from sluiceway.operators.kernels.keys import feature_keys, keys_of_blob
+from sluiceway.operators.kernels.shelf import (
+    FIRST_HELD,
+    FISHER_Z,
+    MEASURES,
+    TARGET,
+    Shelf,
+    empty_shelf,
+    put,
+    settle,
+    with_places,
+)
+from sluiceway.schemas.columns import SparseColumn
+
+_FLOATS, _INTEGERS, _CODES, _WORDS = np.dtype("<f8"), np.dtype("<i8"), np.dtype("<i4"), np.dtype("<u8")
+_FEW_PLACES = 16
+_ROOM_FOR_EVENTS = 1024
+
+REASONS = {
+    holding.SELECTED: "selected",
+    holding.IRRELEVANT: "irrelevant",
+    holding.CONSTANT: "irrelevant: the column is constant",
+    holding.ONE_CLASS: "irrelevant: the target has a single value",
+    holding.REDUNDANT: "redundant",
+    holding.LEFT_OUT: "left out: max_features columns are held",
+}
+_PLAIN = {outcome: Verdict(outcome == holding.SELECTED, (), reason) for outcome, reason in REASONS.items()}
+
+
+class Block(NamedTuple):
+    """Columns as the kernels read them."""
+
+    columns: NDArray[np.float64]
+    keys: NDArray[np.int64]
+
+
+class ShelfSelector(ABC):
+    """A `ColumnSelector` over a shelf; an algorithm adds `_learn_columns`."""
+
+    NAME: ClassVar[str]
+    STATE_VERSION: ClassVar[int] = 1
+    KERNEL: ClassVar[Callable[..., Any]]
+
+    def __init__(self, *, measure: int, width: int = 1) -> None:
+        self._measure = measure
+        self._width = width  # how many columns together can make one redundant
+        self._targets = 0
+        self._target = np.zeros(0)
+        self._names: dict[int, str] = {}  # of the columns held, by number
+        self._places: dict[str, int] = {}  # their numbers, by name
+        self._tally = np.zeros(len(REASONS), dtype=np.int64)
+        self._removals = 0
+        self._shelf: Shelf = empty_shelf(measure, 1, FIRST_HELD)
+        self._held: Held = empty_held(FIRST_HELD)
+
+    @abstractmethod
+    def _learn_columns(self, block: Block, start: int, events: Events) -> int:
+        """The algorithm: columns from `start` in turn, as long as there is room; the next column to do."""
+
+    @property
+    @abstractmethod
+    def params(self) -> dict[str, Any]:
+        """The hyper-parameters."""
+
+    def __repr__(self) -> str:
+        params = ", ".join(f"{name}={value!r}" for name, value in self.params.items())
+        return f"{type(self).__name__}({params})"
+
+    @classmethod
+    def is_compiled(cls) -> bool:
+        kernels: tuple[Callable[..., Any], ...] = (cls.KERNEL, keys_of_blob, put, settle)
+        return all(map(is_compiled, kernels))
+
+    @classmethod
+    def warm_up(cls) -> None:
+        model = cls()  # type: ignore[call-arg]
+        model.begin((0.0, 0.0, 1.0, 1.0))
+        model.learn_feature("0", (0.0, 1.0, 2.0, 3.0))
+        cls.from_state(model.state())
+
+    @property
+    def version(self) -> int:
+        return int(self._held.counts[VERSION])
+
+    @property
+    def generation(self) -> int:
+        return max(self._targets - 1, 0)
+
+    @property
+    def rows(self) -> int:
+        return len(self._target)
+
+    @property
+    def selected(self) -> list[Selected]:
+        places = self._held.order[: self._held.counts[HELD]]
+        places = places[self._held.selected[places]]
+        weight, key = self._held.relevance[places], self._held.key[places]
+        places = places[np.lexsort((key, -weight))]
+        names = map(self._names.__getitem__, self._held.number[places].tolist())
+        return list(map(Selected, names, self._held.relevance[places].tolist(), self._held.since[places].tolist()))
+
+    def metrics(self) -> dict[str, float]:
+        """Of this generation: columns found irrelevant, constant or redundant (at once or later)."""
+        tally = self._tally.tolist()
+        return {
+            "irrelevant": tally[holding.IRRELEVANT] + tally[holding.CONSTANT] + tally[holding.ONE_CLASS],
+            "constant": tally[holding.CONSTANT],
+            "single_class_target": int(self.rows > 0 and self._held.counts[TARGET_VARIES] == 0),
+            "redundant": tally[holding.REDUNDANT] + self._removals,
+        }
+
+    def begin(self, target: ArrayLike) -> None:
+        values = _column("target", "the target", target)
+        if len(values) == 0:
+            raise ValueError("the target has no rows")
+        _refuse_non_finite("the target", values)
+        self._start(values, self._targets + 1, self.version)
+
+    def learn_feature(self, name: str, column: ArrayLike | SparseColumn) -> Verdict:
+        return self.learn_features((name,), (column,))[0]
+
+    def learn_features(
+        self, names: Sequence[str], columns: NDArray[Any] | Sequence[ArrayLike | SparseColumn]
+    ) -> list[Verdict]:
+        names = list(names)
+        block = self._block(names, columns)
+        if len(set(names)) == len(names) and self._places.keys().isdisjoint(names):
+            return self._learn(names, block)
+        # Whether a name may come again depends on what the columns before it do: tried on a copy first.
+        trial = type(self).from_state(self.state())
+        trial._learn_in_turn(names, block)  # noqa: SLF001
+        return self._learn_in_turn(names, block)
+
+    def state(self) -> dict[str, Any]:
+        places = self._held.order[: self._held.counts[HELD]]
+        return {
+            "operator": self.NAME,
+            "state_version": self.STATE_VERSION,
+            "params": self.params,
+            "version": self.version,
+            "targets": self._targets,
+            "target": self._target.astype(_FLOATS, copy=False).tobytes(),
+            "names": [self._names[number] for number in self._held.number[places].tolist()],
+            "numbers": self._held.number[places].astype(_INTEGERS).tobytes(),
+            "since": self._held.since[places].astype(_INTEGERS).tobytes(),
+            "relevance": self._held.relevance[places].astype(_FLOATS).tobytes(),
+            "columns": [self._column_bytes(place) for place in places.tolist()],
+            "levels": self._shelf.levels[places].tolist(),
+            "tally": [*self._tally.tolist(), self._removals],
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        if state.get("operator") != cls.NAME:
+            raise ValueError(f"this is the state of {state.get('operator')!r}, not of {cls.NAME!r}")
+        if state.get("state_version") != cls.STATE_VERSION:
+            raise ValueError(
+                f"this state of {cls.NAME!r} has version {state.get('state_version')!r}; "
+                f"this release of sluiceway reads version {cls.STATE_VERSION}"
+            )
+        model = cls(**state["params"])
+        if state["targets"]:
+            model._restore(state)
+        return model
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        names = state["names"]
+        self._start(np.frombuffer(state["target"], dtype=_FLOATS).astype(np.float64), state["targets"], 0)
+        self._grow(FIRST_HELD + len(names))
+        places = slice(FIRST_HELD, FIRST_HELD + len(names))
+        held, shelf = self._held, self._shelf
+        held.counts[HELD], held.counts[VERSION] = len(names), state["version"]
+        held.number[places] = np.frombuffer(state["numbers"], dtype=_INTEGERS)
+        held.since[places] = np.frombuffer(state["since"], dtype=_INTEGERS)
+        held.relevance[places] = np.frombuffer(state["relevance"], dtype=_FLOATS)
+        held.key[places] = feature_keys(names)
+        held.selected[places] = True
+        held.dominator[places] = holding.NOBODY
+        shelf.levels[places] = state["levels"]
+        for place, column in enumerate(state["columns"], start=FIRST_HELD):
+            self._restore_column(place, column)
+        self._names = dict(zip(held.number[places].tolist(), names, strict=True))
+        self._places = {name: number for number, name in self._names.items()}
+        *tally, self._removals = state["tally"]
+        self._tally[:] = tally
+
+    def _column_bytes(self, place: int) -> bytes:
+        column: NDArray[Any]
+        if self._measure == FISHER_Z:
+            column = self._shelf.floats[place].astype(_FLOATS, copy=False)
+        elif self._shelf.levels[place] > 2:
+            column = self._shelf.codes[place].astype(_CODES, copy=False)
+        else:
+            column = self._shelf.bits[place].astype(_WORDS, copy=False)
+        return column.tobytes()
+
+    def _restore_column(self, place: int, column: bytes) -> None:
+        if self._measure == FISHER_Z:
+            self._shelf.floats[place] = np.frombuffer(column, dtype=_FLOATS)
+            return
+        if self._shelf.levels[place] > 2:
+            self._shelf.codes[place] = np.frombuffer(column, dtype=_CODES)
+            self._shelf.coded[place] = True
+        else:
+            self._shelf.bits[place] = np.frombuffer(column, dtype=_WORDS)
+        settle(self._shelf, place)
+
+    def _start(self, target: NDArray[np.float64], targets: int, version: int) -> None:
+        self._shelf = empty_shelf(self._measure, len(target), _FEW_PLACES)
+        self._held = empty_held(_FEW_PLACES)
+        self._held.counts[VERSION] = version
+        self._held.counts[TARGET_VARIES] = put(self._shelf, TARGET, _read_only(target))
+        self._target = target
+        self._targets = targets
+        self._names, self._places = {}, {}
+        self._tally[:] = 0
+        self._removals = 0
+
+    def _grow(self, places: int) -> None:
+        if places > len(self._held.number):
+            places = max(places, 2 * len(self._held.number))
+            self._shelf = with_places(self._shelf, places)
+            self._held = holding.held_with_places(self._held, places)
+
+    def _block(self, names: list[str], columns: Any) -> Block:
+        for name in names:
+            if type(name) is not str or not name:
+                raise ValueError(f"column {name!r} must be named by a string that is not empty")
+        if len(names) != len(columns):
+            raise ValueError(f"{len(names)} names for {len(columns)} columns")
+        if not self._targets:
+            raise ValueError(f"column {names[0]!r} has come before any target" if names else "there is no target yet")
+        if isinstance(columns, np.ndarray) and columns.ndim == 2 and columns.dtype.kind in "fiub" and names:
+            if columns.shape[1] != self.rows:
+                raise ValueError(f"column {names[0]!r} has {columns.shape[1]} rows, the target has {self.rows}")
+            table = np.ascontiguousarray(columns, dtype=np.float64)
+        else:
+            table = np.empty((len(names), self.rows))
+            for at, (name, column) in enumerate(zip(names, columns, strict=True)):
+                values = _column(name, f"column {name!r}", column)
+                if len(values) != self.rows:
+                    raise ValueError(f"column {name!r} has {len(values)} rows, the target has {self.rows}")
+                table[at] = values
+        with np.errstate(all="ignore"):
+            sums = table.sum(axis=1)
+        for at in np.flatnonzero(~np.isfinite(sums)).tolist():
+            _refuse_non_finite(f"column {names[at]!r}", table[at])
+        return Block(_read_only(table), feature_keys(names))
+
+    def _learn(self, names: Sequence[str], block: Block) -> list[Verdict]:
+        verdicts: list[Verdict] = []
+        events = empty_events(len(names), 0, self._width)
+        first = self.version + 1
+        at = 0
+        while at < len(names):
+            count = int(self._held.counts[HELD])
+            self._grow(FIRST_HELD + count + 1)
+            room = empty_events(0, count + len(names) - at + _ROOM_FOR_EVENTS, self._width)
+            events = room._replace(outcome=events.outcome, by=events.by)
+            done = self._learn_columns(block, at, events)
+            if done == at:
+                raise RuntimeError(f"no room for column {names[at]!r}")
+            verdicts += self._verdicts(names, first, at, done, events)
+            at = done
+        return verdicts
+
+    def _learn_in_turn(self, names: Sequence[str], block: Block) -> list[Verdict]:
+        verdicts = []
+        for at, name in enumerate(names):
+            if name in self._places:
+                self._come_again(name)
+            one = Block(block.columns[at : at + 1], block.keys[at : at + 1])
+            verdicts += self._learn((name,), one)
+        return verdicts
+
+    def _come_again(self, name: str) -> None:
+        """A column that is held comes again under its name."""
+        raise ValueError(f"column {name!r} is selected already")
+
+    def _verdicts(self, names: Sequence[str], first: int, start: int, stop: int, events: Events) -> list[Verdict]:
+        """Of the block's columns [start, stop); `first` is the number of the block's first column."""
+        outcomes = events.outcome[start:stop].tolist()
+        self._tally += np.bincount(events.outcome[start:stop], minlength=len(REASONS))
+        verdicts = list(map(_PLAIN.__getitem__, outcomes))
+
+        def name_of(number: int) -> str:
+            return names[number - first] if number >= first else self._names[number]
+
+        telling = [at for at in range(start, stop) if self._holds(outcomes[at - start])]
+        for at in telling:
+            by = tuple(name_of(number) for number in events.by[at].tolist() if number)
+            if by:
+                verdicts[at - start] = verdicts[at - start]._replace(by=by)
+        gone = []
+        for event in range(int(events.noted[0])):
+            at, number = int(events.at[event]) - start, int(events.number[event])
+            feature = name_of(number)
+            if events.kind[event] == holding.RETURNED:
+                verdicts[at] = verdicts[at]._replace(returned=(*verdicts[at].returned, feature))
+                continue
+            by = tuple(name_of(other) for other in events.because[event].tolist() if other)
+            verdicts[at] = verdicts[at]._replace(removed=(*verdicts[at].removed, Removed(feature, by)))
+            self._removals += 1
+            gone.append(number)
+        for at in telling:
+            number = first + at
+            self._names[number] = names[at]
+            self._places[names[at]] = number
+        self._forget(gone)
+        return verdicts
+
+    def _holds(self, outcome: int) -> bool:
+        return outcome in (holding.SELECTED, holding.REDUNDANT)
+
+    def _forget(self, gone: list[int]) -> None:
+        """Names whose columns are held no longer."""
+        there = set(self._held.number[self._held.order[: self._held.counts[HELD]]].tolist())
+        for number in [number for number in self._names if number not in there]:
+            del self._places[self._names.pop(number)]
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _column(name: str, shown: str, column: ArrayLike | SparseColumn) -> NDArray[np.float64]:
+    if isinstance(column, SparseColumn):
+        return column.dense(name)
+    given = np.asarray(column)
+    if given.ndim != 1 or (given.dtype.kind not in "fiub" and given.size):
+        raise ValueError(f"{shown} is not a list of numbers")
+    return np.array(given, dtype=np.float64)
+
+
+def _refuse_non_finite(shown: str, values: NDArray[np.float64]) -> None:
+    finite = np.isfinite(values)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        raise ValueError(f"{shown} is {values[row]} in row {row}: values must be finite")
+
+
+def one_of(name: str, value: Any, choices: Sequence[str]) -> str:
+    """The hyper-parameter, or `ValueError` naming it and the choices."""
+    if value not in choices:
+        raise ValueError(f"{name} must be {' or '.join(map(repr, choices))}, not {value!r}")
+    return str(value)
+
+
+def measure_of(value: Any) -> str:
+    return one_of("measure", value, list(MEASURES))
+
+
+def share(name: str, value: Any, *, zero: bool = False) -> float:
+    """The hyper-parameter as a float in (0, 1), or in [0, 1) with `zero`; `ValueError` naming it."""
+    least = "in [0, 1)" if zero else "between 0 and 1"
+    if isinstance(value, bool) or not isinstance(value, Real) or not (0 <= float(value) < 1):
+        raise ValueError(f"{name} must be a number {least}, not {value!r}")
+    if float(value) == 0 and not zero:
+        raise ValueError(f"{name} must be a number {least}, not {value!r}")
+    return float(value)
+
+
+def least_relevance(measure: int, rows: int, significance: float, delta: float) -> float:
+    """The smallest dependence on the target that counts: significant (Fisher-Z), or above `delta`."""
+    if measure == FISHER_Z:
+        return significant_correlation(critical_value(significance), rows)
+    return math.nextafter(delta, math.inf)
+
+
+def critical_value(significance: float) -> float:
+    """z with P(|Z| >= z) = significance."""
+    return -NormalDist().inv_cdf(significance / 2)

@@ -1,0 +1,139 @@
+"""SAOLA: online feature selection by comparing pairs of features.
+
+Yu, Wu, Ding, Pei: "Towards Scalable and Accurate Online Feature Selection for Big Data", ICDM 2014, algorithm 1.
+
+    dep(F, C) not significant:                           discard F
+    for each Y in S, in order of arrival:
+        dep(Y, C) >= dep(F, C) and dep(F, Y) > δ₂:       discard F, stop
+        dep(F, C) >  dep(Y, C) and dep(F, Y) > δ₂:       S <- S - Y
+    S <- S + F
+
+| symbol | here | what |
+|---|---|---|
+| C, F, Y | `TARGET`, `CANDIDATE`, `y` | target, new feature, a selected feature |
+| S | `held` | the selected features |
+| dep, I(.;.) | `dependence` | Pearson's r without its sign (Fisher-Z), symmetric uncertainty, mutual information |
+| δ₁ | `delta` | what the relevance must lie above; with Fisher-Z, √(N-3) atanh r must be significant instead |
+| δ₂ | `bound` | the smaller of dep(F, C) and dep(Y, C), or the larger (SAOLA-max) |
+
+The text has mutual information for discrete data, the paper's figures were made with symmetric uncertainty. One pass: a
+Y that is removed stays removed even if F itself is discarded later. Any dep(F, Y) above δ₂ is significant, since both
+relevances are. `ties = "strict"` has > where the rule has >=, as the published figures for discrete data do: then every
+copy of a column is kept. With "inclusive", two columns that determine each other are redundant even where nothing can
+lie above δ₂ (both equal the target).
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sluiceway.operators.kernels.compile import kernel
+from sluiceway.operators.kernels.held import (
+    HELD,
+    IRRELEVANT,
+    REDUNDANT,
+    REMOVED,
+    SELECTED,
+    VERSION,
+    Events,
+    Held,
+    arrive,
+    close_up,
+    has_room,
+    hold,
+    note,
+)
+from sluiceway.operators.kernels.shelf import CANDIDATE, MEASURES, TARGET, Shelf, dependence, equivalent
+from sluiceway.operators.selectors.columns import Block, ShelfSelector, least_relevance, measure_of, one_of, share
+
+
+@kernel
+def learn_columns(
+    columns: NDArray[np.float64], keys: NDArray[np.int64], start: int,
+    shelf: Shelf, held: Held, events: Events, least: float, largest: bool, strict: bool,
+) -> int:  # fmt: skip
+    for i in range(start, len(columns)):
+        if not has_room(held, events):
+            return i
+        if not arrive(shelf, held, events, i, columns[i]):
+            continue
+        dep_F = dependence(shelf, CANDIDATE, TARGET)
+        if dep_F < least:
+            events.outcome[i] = IRRELEVANT
+            continue
+        events.outcome[i] = SELECTED
+        removed = 0
+        for s in range(held.counts[HELD]):
+            y = held.order[s]
+            dep_Y = held.relevance[y]
+            v = dependence(shelf, CANDIDATE, y)
+            bound = max(dep_F, dep_Y) if largest else min(dep_F, dep_Y)
+            if not (v > bound or (not strict and equivalent(shelf, CANDIDATE, y, v))):
+                continue
+            if dep_Y > dep_F or (dep_Y == dep_F and not strict):
+                events.outcome[i] = REDUNDANT
+                events.by[i, 0] = held.number[y]
+                break
+            if dep_F > dep_Y:
+                note(held, events, i, REMOVED, y, held.counts[VERSION])
+                removed += 1
+        if removed:
+            close_up(held)
+        if events.outcome[i] == SELECTED:
+            hold(shelf, held, held.counts[HELD], dep_F, keys[i])
+    return len(columns)
+
+
+class Saola(ShelfSelector):
+    """SAOLA: keeps a feature that no selected one makes redundant, and drops those it makes redundant.
+
+    >>> model = Saola(measure="symmetric-uncertainty")
+    >>> model.begin([1, 1, 1, -1, -1, -1])
+    >>> model.learn_feature("noisy", [1, 1, 0, 0, 0, 0])
+    Verdict(kept=True, removed=(), reason='selected', by=(), returned=())
+    >>> model.learn_feature("clean", [1, 1, 1, 0, 0, 0]).removed
+    (Removed(feature='noisy', by=('clean',)),)
+    >>> model.learn_feature("copy", [5, 5, 5, 2, 2, 2]).by
+    ('clean',)
+    >>> model.selected
+    [Selected(feature='clean', weight=1.0, since=2)]
+    """
+
+    NAME: ClassVar[str] = "saola"
+    KERNEL = learn_columns
+
+    def __init__(
+        self,
+        *,
+        measure: str = "fisher-z",
+        bound: str = "min",
+        ties: str = "inclusive",
+        significance: float = 0.01,
+        delta: float = 0.0,
+    ) -> None:
+        super().__init__(measure=MEASURES[measure_of(measure)])
+        self._bound = one_of("bound", bound, ("min", "max"))
+        self._ties = one_of("ties", ties, ("inclusive", "strict"))
+        self._significance = share("significance", significance)
+        self._delta = share("delta", delta, zero=True)
+        self._params = {
+            "measure": measure,
+            "bound": bound,
+            "ties": ties,
+            "significance": self._significance,
+            "delta": self._delta,
+        }
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return dict(self._params)
+
+    def _learn_columns(self, block: Block, start: int, events: Events) -> int:
+        least = least_relevance(self._measure, self.rows, self._significance, self._delta)
+        return learn_columns(
+            block.columns, block.keys, start, self._shelf, self._held, events,
+            least, self._bound == "max", self._ties == "strict",
+        )  # fmt: skip

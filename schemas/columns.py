@@ -1,0 +1,33 @@
+"""A feature column with few non-zeros, as it stands in a record."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+class SparseColumn(NamedTuple):
+    """`values` at the rows `at` of a column of `size` rows; 0 elsewhere."""
+
+    size: int
+    at: ArrayLike
+    values: ArrayLike
+
+    def dense(self, name: str) -> NDArray[np.float64]:
+        """The whole column, or `ValueError` naming it."""
+        at, values = np.asarray(self.at), np.asarray(self.values, dtype=np.float64)
+        if isinstance(self.size, bool) or not isinstance(self.size, int | np.integer) or self.size < 0:
+            raise ValueError(f"column {name!r} has a size of {self.size!r}, not a whole number")
+        if at.ndim != 1 or at.shape != values.shape:
+            raise ValueError(f"column {name!r} has {at.size} rows for {values.size} values")
+        if at.size and at.dtype.kind not in "iu":
+            raise ValueError(f"column {name!r} has rows that are not whole numbers")
+        if at.size and not (int(at.min()) >= 0 and int(at.max()) < self.size):
+            raise ValueError(f"column {name!r} has a row outside [0, {self.size})")
+        column = np.zeros(self.size)
+        column[at.astype(np.int64)] = values
+        if at.size > 1 and np.unique(at).size != at.size:
+            raise ValueError(f"column {name!r} names a row twice")
+        return column
