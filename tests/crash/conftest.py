@@ -12,6 +12,8 @@ from tests.crash.worlds import DirectoryWorld, KafkaWorld, World, verify
 
 DEATHS = pytest.StashKey[list[Death]]()
 VERDICTS = pytest.StashKey[list[str]]()
+Watched = Callable[[Flow], Flow]
+Exact = Callable[[World, Flow], None]
 FAST, FULL = 1200, 3000
 """Records a lane."""
 
@@ -47,7 +49,7 @@ def world(request: pytest.FixtureRequest) -> World:
 
 
 @pytest.fixture
-def watched(request: pytest.FixtureRequest) -> Iterator[Callable[[Flow], Flow]]:
+def watched(request: pytest.FixtureRequest) -> Iterator[Watched]:
     """Register a flow: its processes are gone after the test, its deaths stand in the table."""
     flows: list[Flow] = []
 
@@ -62,7 +64,7 @@ def watched(request: pytest.FixtureRequest) -> Iterator[Callable[[Flow], Flow]]:
 
 
 @pytest.fixture
-def exact(request: pytest.FixtureRequest) -> Callable[[World, Flow], None]:
+def exact(request: pytest.FixtureRequest) -> Exact:
     """Compare a flow's output with the reference, and write the verdict down."""
 
     def check(world: World, flow: Flow) -> None:

@@ -121,6 +121,9 @@ class Child:
     def send(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
+    def send_stop(self) -> None:
+        self.send(signal.SIGTERM)
+
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()

@@ -63,6 +63,7 @@ class Placed:
     committed   all lanes have committed (synced), the store has not
     soon        as `committed`, and up to 30 ms later: around the moment when the store commits
     one-lane    all lanes but one have committed; comes in epochs with at least two lanes
+    end         as `committed`, in an epoch in which a lane's input ends: its final snapshots are out
     torn        half of a line stands in a partition file, nothing after it
     """
 
@@ -75,9 +76,11 @@ class Placed:
         self._arrived = 0
         self._came = 0
         self._armed = False
+        self._ended = False
         self._changed = threading.Condition()
 
     def patch(self) -> None:
+        wrap(sink.LaneSink, "write_batch", self._around_write)
         wrap(sink._Epoch, "committed", self._around_epoch)
         for writer, commit in (
             (kafka_sink.TransactionalLane, "_commit"),
@@ -87,13 +90,20 @@ class Placed:
             wrap(writer, commit, self._around_commit)
         wrap(directory._PartitionFile, "append", self._around_append)
 
+    def _around_write(self, original: Any) -> Any:
+        def write_batch(lane: Any, items: list[LaneOutput]) -> None:
+            self._ended = self._ended or any(item.end for item in items)
+            original(lane, items)
+
+        return write_batch
+
     def _around_epoch(self, original: Any) -> Any:
         def committed(epoch: Any, lane: Any) -> Any:
             if epoch._touched:
                 self._lanes, self._arrived = len(epoch._touched), 0
-                if self._point != "one-lane" or self._lanes > 1:
-                    self._came += 1
-                self._armed = self._came == self._at and (self._point != "one-lane" or self._lanes > 1)
+                comes = {"one-lane": self._lanes > 1, "end": self._ended}.get(self._point, True)
+                self._came += comes
+                self._armed = comes and self._came == self._at
             return original(epoch, lane)
 
         return committed
@@ -120,7 +130,7 @@ class Placed:
                         self._changed.notify_all()
                     return state
             state = original(writer)
-            if self._point in ("committed", "soon"):
+            if self._point in ("committed", "soon", "end"):
                 self._gather(last=self._act)
             return state
 

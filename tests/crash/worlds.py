@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import pickle
-from collections.abc import Mapping
+import random
+import threading
+import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -24,8 +27,6 @@ from tests.support import Topics, produce, read_committed
 NAME = "crash"
 CARRIES = ("selections", "predictions", "dead_letters")
 SETTINGS = """
-[input]
-stop = "end"
 [operator]
 name = "ofs"
 k = 5
@@ -36,10 +37,11 @@ min_gap = 5
 """
 
 
-def write_settings(file: Path, name: str, topics: Mapping[str, str], delivery: str = "exactly-once") -> None:
+def write_settings(file: Path, name: str, topics: Mapping[str, str], delivery: str, stop: str = "end") -> None:
     lines = [f'[flow]\nname = "{name}"\n[topics]']
     lines += [f'{carries} = "{url}"' for carries, url in topics.items()]
-    file.write_text("\n".join(lines) + SETTINGS + f'[output]\ndelivery = "{delivery}"\n')
+    lines += [f'[input]\nstop = "{stop}"', f'[output]\ndelivery = "{delivery}"']
+    file.write_text("\n".join(lines) + SETTINGS)
 
 
 class World(Protocol):
@@ -71,13 +73,20 @@ class KafkaWorld:
     """Input and output on the broker."""
 
     kind = "kafka"
+    stop = "end"
 
     def __init__(self, bootstrap: str, place: Path, size: int) -> None:
+        self._make_input(bootstrap)
+        for lane in range(LANES):
+            produce(bootstrap, self.input, [(key, value, lane) for key, value in lane_messages(lane, size)])
+        self.take_reference(place)
+
+    def _make_input(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
         self.topics = Topics(bootstrap)
         self.input = self.topics("instances", LANES)
-        for lane in range(LANES):
-            produce(bootstrap, self.input, [(key, value, lane) for key, value in lane_messages(lane, size)])
+
+    def take_reference(self, place: Path) -> None:
         reference = self.flow("reference", place)
         reference.finish()
         self.expected: Output = self.read(reference)
@@ -94,7 +103,8 @@ class KafkaWorld:
         outputs["selections"] = selections or self.topics("selections", LANES)
         urls = {carries: f"kafka://{self.bootstrap}/{topic}" for carries, topic in outputs.items()}
         file = place / f"{series.replace(' ', '-')}.toml"
-        write_settings(file, name, {"instances": f"kafka://{self.bootstrap}/{self.input}", **urls}, delivery)
+        urls["instances"] = f"kafka://{self.bootstrap}/{self.input}"
+        write_settings(file, name, urls, delivery, self.stop)
         return Flow(file, file.with_suffix(".store"), name, f"kafka {series}", outputs)
 
     def forget_group(self, name: str) -> None:
@@ -142,6 +152,36 @@ class KafkaWorld:
             ends.append([consumer.get_watermark_offsets(place, timeout=30) for place in places])
             consumer.close()
         return ends[0] != ends[1]
+
+
+class LiveKafkaWorld(KafkaWorld):
+    """The input comes while flows run: some lanes at a time, in bursts, up to an offset that is known before."""
+
+    def __init__(self, bootstrap: str, size: int) -> None:
+        self._make_input(bootstrap)
+        self._size = size
+        self.stop = str(size)
+
+    @contextlib.contextmanager
+    def fed(self) -> Iterator[None]:
+        """Feed as long as the block runs; it must not end before all is fed."""
+        feeder = threading.Thread(target=self._feed, daemon=True)
+        feeder.start()
+        yield
+        feeder.join(timeout=60)
+        assert not feeder.is_alive()
+
+    def _feed(self) -> None:
+        random_ = random.Random("feed")
+        waiting = {lane: lane_messages(lane, self._size) for lane in range(LANES)}
+        while any(waiting.values()):
+            burst = []
+            for lane in range(LANES):
+                if random_.random() < 0.5:
+                    burst += [(key, value, lane) for key, value in waiting[lane][:25]]
+                    del waiting[lane][:25]
+            produce(self.bootstrap, self.input, burst)
+            time.sleep(0.25)
 
 
 class DirectoryWorld:
