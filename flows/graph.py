@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import bytewax.operators as op
 from bytewax.dataflow import Dataflow
 
 from sluiceway.flows.preflight import Surroundings, look_around
+from sluiceway.flows.progress import Progress
 from sluiceway.flows.settings import Settings
 from sluiceway.flows.topics.bounds import Bounds
 from sluiceway.flows.topics.directory import DirectoryLane, DirectoryReader, directory_bounds
@@ -37,6 +38,7 @@ class Running:
     exactly_once: bool
     """Whether there is a checkpoint store for transactions to agree with."""
     checkpoint_seconds: float
+    progress: Progress = field(default_factory=Progress)
 
 
 def build(settings: Settings | Path | str, running: Running | None = None) -> Dataflow:
@@ -77,7 +79,7 @@ def _source(settings: Settings, around: Surroundings, running: Running) -> Topic
             return KafkaReader(topic, settings.kafka, partition, start, bounds.stops[partition])
         return DirectoryReader(topic, partition, start, bounds.stops[partition])
 
-    return TopicSource(around.lanes, open_reader, running.stopping)
+    return TopicSource(around.lanes, open_reader, running.stopping, running.progress)
 
 
 def _decoder(settings: Settings, around: Surroundings) -> Callable[[RawPoll], tuple[str, LaneBatch]]:

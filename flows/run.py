@@ -16,6 +16,7 @@ from sluiceway import kafka
 from sluiceway.errors import FlowError, SettingsError, SluicewayError
 from sluiceway.flows.graph import Running, build, progress_topic, resolve_bounds, source_step
 from sluiceway.flows.preflight import Surroundings, look_around
+from sluiceway.flows.progress import Progress
 from sluiceway.flows.recovery import Store
 from sluiceway.flows.settings import Settings
 from sluiceway.flows.stopping import Stop
@@ -69,12 +70,16 @@ def run(
     cluster: Cluster | None = None,
     on_start: Callable[[Bounds], None] | None = None,
     on_compile: Callable[[], None] | None = None,
+    progress: Progress | None = None,
 ) -> bool:
     """Run until the input ends or the flow is asked to stop; whether it was asked.
+
+    `progress` is kept up to date from the start on, for another thread to show.
 
     Everything that goes wrong is raised as a `SluicewayError` where a sentence can say it.
     """
     cluster = cluster or Cluster.from_environment()
+    progress = progress or Progress()
     around = look_around(settings, create=create_topics)
     store = None if recovery is None else Store(recovery)
     stop = Stop(recovery)
@@ -84,8 +89,9 @@ def run(
             on_compile()
         settings.learner_class.warm_up()
         scale.warm_up()
-        flow = build(settings, Running(bounds, stop, store is not None, checkpoint_seconds))
+        flow = build(settings, Running(bounds, stop, store is not None, checkpoint_seconds, progress))
         stop.listen()
+        progress.begin()
         if on_start is not None and cluster.process == 0:
             on_start(bounds())
         _execute(flow, cluster, checkpoint_seconds, store)

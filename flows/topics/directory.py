@@ -96,7 +96,7 @@ class DirectoryReader:
     def __init__(self, topic: DirectoryTopic, partition: int, start: int, stop: int | None) -> None:
         self.position = start
         self._partition = partition
-        self._stop = stop
+        self.stop = stop
         self._path = partition_path(topic, partition)
         try:
             self._file: BinaryIO = self._path.open("rb")
@@ -116,10 +116,10 @@ class DirectoryReader:
             raise FlowError(f"{self._path}: byte {self.position} is not the start of a line")
 
     def poll(self) -> RawPoll | None:
-        chunk = b"" if self._stop is not None and self.position >= self._stop else self._read()
-        if self._stop is not None and self.position + len(chunk) >= self._stop:
+        chunk = b"" if self.stop is not None and self.position >= self.stop else self._read()
+        if self.stop is not None and self.position + len(chunk) >= self.stop:
             # a stop in the middle of a line stops before that line
-            chunk = chunk[: self._stop - self.position]
+            chunk = chunk[: self.stop - self.position]
             if b"\n" not in chunk:
                 return self._item([], end=True)
         lines = chunk.split(b"\n")[:-1][:RECORDS_A_POLL]

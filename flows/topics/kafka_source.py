@@ -75,7 +75,7 @@ class KafkaReader:
         self.position = start
         self._topic = topic.name
         self._partition = partition
-        self._stop = stop
+        self.stop = stop
         self._consumer = _consumer(topic, user)
         self._last_item = time.monotonic()
         low, high = kafka.watermarks(self._consumer, topic.name, partition)
@@ -85,7 +85,7 @@ class KafkaReader:
         self._consumer.assign([TopicPartition(topic.name, partition, start)])
 
     def poll(self) -> RawPoll | None:
-        if self._stop is not None and self.position >= self._stop:
+        if self.stop is not None and self.position >= self.stop:
             return self._item([], self.position, end=True)
         messages = self._consumer.consume(RECORDS_A_POLL, 0)
         reached = self.position
@@ -93,10 +93,10 @@ class KafkaReader:
             messages, reached = self._set_events_apart(messages)
         if messages:
             reached = max(reached, _offset(messages[-1]) + 1)
-        end = self._stop is not None and reached >= self._stop
-        if end and self._stop is not None:
-            messages = messages[: bisect_left(messages, self._stop, key=_offset)]
-            reached = self._stop
+        end = self.stop is not None and reached >= self.stop
+        if end and self.stop is not None:
+            messages = messages[: bisect_left(messages, self.stop, key=_offset)]
+            reached = self.stop
         if messages or end or reached > self.position or time.monotonic() - self._last_item > DAY:
             # once a day an idle lane sends an empty item, so that its group offset is committed again and never expires
             return self._item(messages, reached, end=end)

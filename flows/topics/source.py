@@ -9,6 +9,7 @@ from typing import Protocol
 from bytewax.inputs import FixedPartitionedSource, StatefulSourcePartition
 
 from sluiceway.errors import FlowError
+from sluiceway.flows.progress import LaneProgress, Progress
 from sluiceway.schemas.lane import RawPoll, lane_key
 
 PAUSE = timedelta(milliseconds=20)
@@ -22,6 +23,8 @@ class Reader(Protocol):
     """Reads one partition from a position on."""
 
     position: int
+    stop: int | None
+    """The bounded partition ends before here."""
 
     def poll(self) -> RawPoll | None:
         """What has come since; None for nothing. `end` is set on the last poll of a bounded partition."""
@@ -32,9 +35,10 @@ class Reader(Protocol):
 class LaneSource(StatefulSourcePartition[RawPoll, int]):
     """One lane's input."""
 
-    def __init__(self, reader: Reader, stopping: Callable[[], bool]) -> None:
+    def __init__(self, reader: Reader, stopping: Callable[[], bool], progress: LaneProgress) -> None:
         self._reader = reader
         self._stopping = stopping
+        self._progress = progress
         self._ended = False
         self._awake: datetime | None = None
 
@@ -46,6 +50,7 @@ class LaneSource(StatefulSourcePartition[RawPoll, int]):
             self._awake = datetime.now(UTC) + PAUSE
             return []
         self._ended = poll.end
+        self._progress.reached(poll.stop, len(poll.values))
         self._awake = datetime.now(UTC) + PAUSE if len(poll.values) < RECORDS_A_POLL // 2 and not poll.end else None
         return [poll]
 
@@ -63,11 +68,16 @@ class TopicSource(FixedPartitionedSource[RawPoll, int]):
     """The input topic, whichever its kind: `open_reader(partition, position)` knows."""
 
     def __init__(
-        self, partitions: int, open_reader: Callable[[int, int | None], Reader], stopping: Callable[[], bool]
+        self,
+        partitions: int,
+        open_reader: Callable[[int, int | None], Reader],
+        stopping: Callable[[], bool],
+        progress: Progress | None = None,
     ) -> None:
         self._partitions = partitions
         self._open_reader = open_reader
         self._stopping = stopping
+        self._progress = progress or Progress()
 
     def list_parts(self) -> list[str]:
         return [lane_key(partition) for partition in range(self._partitions)]
@@ -76,4 +86,5 @@ class TopicSource(FixedPartitionedSource[RawPoll, int]):
         partition = int(for_part)
         if partition >= self._partitions:
             raise FlowError(f"the checkpoint knows partition {partition}, but the topic has {self._partitions}")
-        return LaneSource(self._open_reader(partition, resume_state), self._stopping)
+        reader = self._open_reader(partition, resume_state)
+        return LaneSource(reader, self._stopping, self._progress.open(partition, reader.position, reader.stop))
