@@ -1,0 +1,53 @@
+"""How far a running flow has come: written by its sources poll by poll, read by whoever shows it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class LaneProgress:
+    """One lane of this process. Only its own source writes here, so counting needs no lock."""
+
+    start: int
+    """Where this run began to read; the checkpoint's position after a restart."""
+    position: int
+    stop: int | None
+    records: int = 0
+
+    def reached(self, position: int, records: int) -> None:
+        self.position = position
+        self.records += records
+
+    @property
+    def share(self) -> float:
+        """Of what lay before it at the start, between 0 and 1; 0 if there is no end."""
+        if self.stop is None:
+            return 0.0
+        ahead = self.stop - self.start
+        return 1.0 if ahead <= 0 else min((self.position - self.start) / ahead, 1.0)
+
+
+@dataclass(slots=True)
+class Progress:
+    """All lanes that this process reads."""
+
+    lanes: dict[int, LaneProgress] = field(default_factory=dict)
+    _began: float = 0.0
+
+    def begin(self) -> None:
+        self._began = time.monotonic()
+
+    def open(self, lane: int, position: int, stop: int | None) -> LaneProgress:
+        """A source begins to read."""
+        opened = self.lanes[lane] = LaneProgress(position, position, stop)
+        return opened
+
+    @property
+    def records(self) -> int:
+        return sum(lane.records for lane in self.lanes.copy().values())
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._began if self._began else 0.0
