@@ -201,7 +201,7 @@ class TransactionalLane(_Producing):
         assert self._position is not None
         # what a predecessor got out beyond this position stays out: the broker's word never goes back
         position = max(self._position, self._done)
-        final = self._final if self._position >= self._done else self._done_final
+        final = (self._final and self._position >= self._done) or (self._done_final and self._position <= self._done)
         place = TopicPartition(
             self._output.progress_topic, self._lane, position, metadata=FINAL if final else ""
         )
