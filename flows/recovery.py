@@ -5,7 +5,8 @@ A store directory holds
 - `sluiceway.json`      what the store belongs to: flow, operator, parameters, input;
 - `run.json`            the bounds of a run under way; gone after a clean end, so its presence says "unclean";
 - `process-N.lock`      held by the running process N of the flow;
-- `stop`                asks every process to stop, touched by the one that was told to.
+- `stop`                asks every process to stop, touched by the one that was told to;
+- `creating`            there while the store is made or removed: a process that died then left nothing of worth.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from sluiceway.errors import FlowError, SettingsError
 from sluiceway.flows.topics.bounds import Bounds
 
 STORE_VERSION = 1
+FIRST_EPOCH = 1
+"""Bytewax's."""
 
 
 class Store:
@@ -48,15 +51,30 @@ class Store:
         with self._gate():
             self._lock(process, cluster, flow=str(belongs_to["flow"]))
             manifest = self.directory / "sluiceway.json"
+            if self._creating.exists():
+                self._remove()
             if not manifest.exists():
                 if any(self.directory.glob("part-*.sqlite3")):
                     raise SettingsError(f"{self.directory} holds a recovery store that is not Sluiceway's")
                 self.is_new = True
+                self._creating.touch()
                 init_db_dir(self.directory, partitions)
                 _replace(manifest, {"store_version": STORE_VERSION, **belongs_to})
+                self._creating.unlink()
             else:
                 self._refuse_foreign(_load(manifest), belongs_to)
                 self._purge()
+
+    @property
+    def _creating(self) -> Path:
+        return self.directory / "creating"
+
+    def _remove(self) -> None:
+        self._creating.touch()
+        (self.directory / "sluiceway.json").unlink(missing_ok=True)
+        for path in self.directory.glob("part-*.sqlite3*"):
+            path.unlink()
+        self._creating.unlink()
 
     @contextmanager
     def _gate(self) -> Iterator[None]:
@@ -109,10 +127,9 @@ class Store:
         stores = [sqlite3.connect(path) for path in sorted(self.directory.glob("part-*.sqlite3"))]
         try:
             resume = _resume_epoch(stores)
-            if resume is not None:
-                for store in stores:
-                    store.execute("delete from snaps where snap_epoch >= ?", (resume,))
-                    store.commit()
+            for store in stores:
+                store.execute("delete from snaps where snap_epoch >= ?", (resume,))
+                store.commit()
         except sqlite3.DatabaseError as problem:
             raise FlowError(f"the recovery store {self.directory} is damaged: {problem}") from problem
         finally:
@@ -158,21 +175,19 @@ class Store:
     def undo(self) -> None:
         """Leave no store where none was found: the flow was refused before it began."""
         if self.is_new:
-            (self.directory / "sluiceway.json").unlink()
-            for path in self.directory.glob("part-*.sqlite3*"):
-                path.unlink()
+            self._remove()
 
     def close(self) -> None:
         if self._held is not None:
             self._held.close()
 
 
-def _resume_epoch(stores: list[sqlite3.Connection]) -> int | None:
+def _resume_epoch(stores: list[sqlite3.Connection]) -> int:
     """Where Bytewax will resume: the slowest worker's frontier in the newest execution."""
     query = "select ex_num, worker_count, resume_epoch from exs"
     executions = [row for store in stores for row in store.execute(query)]
     if not executions:
-        return None
+        return FIRST_EPOCH
     number, workers, resumed = max(executions)
     frontiers: dict[int, int] = dict.fromkeys(range(workers), resumed)
     for store in stores:

@@ -65,6 +65,7 @@ class Placed:
     one-lane    all lanes but one have committed; comes in epochs with at least two lanes
     end         as `committed`, in an epoch in which a lane's input ends: its final snapshots are out
     torn        half of a line stands in a partition file, nothing after it
+    creating    (not in an epoch) the store's partitions are made, its manifest is not
     """
 
     def __init__(self, point: str, at: int, how: str, report: Report) -> None:
@@ -89,6 +90,15 @@ class Placed:
         ):
             wrap(writer, commit, self._around_commit)
         wrap(directory._PartitionFile, "append", self._around_append)
+        wrap(recovery, "init_db_dir", self._around_creation)
+
+    def _around_creation(self, original: Any) -> Any:
+        def init_db_dir(*given: Any) -> None:
+            original(*given)
+            if self._point == "creating":
+                self._act()
+
+        return init_db_dir
 
     def _around_write(self, original: Any) -> Any:
         def write_batch(lane: Any, items: list[LaneOutput]) -> None:

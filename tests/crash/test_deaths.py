@@ -42,9 +42,9 @@ def test_placed(world: World, crash_full: bool, tmp_path: Path, watched: Watched
 
 
 def test_the_first_and_the_last_epoch(world: World, tmp_path: Path, watched: Watched, exact: Exact) -> None:
-    """Before anything is in the store, and with the final snapshots out but not in the store, twice."""
+    """While the store is made, before anything is in it, and with the final snapshots out but not in it, twice."""
     flow = watched(world.flow("first and last", tmp_path))
-    die_placed(world, flow, [Placed("committed", 1), Placed("committed", 1), Placed("one-lane", 1)], seed=3)
+    die_placed(world, flow, [Placed("creating", 1), Placed("committed", 1), Placed("one-lane", 1)], seed=3)
     for _ in range(2):
         child = flow.start(How(die="end:1"))
         child.ends(-9)
