@@ -64,18 +64,32 @@ def watched(request: pytest.FixtureRequest) -> Iterator[Watched]:
 
 
 @pytest.fixture
-def exact(request: pytest.FixtureRequest) -> Exact:
+def verdict(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Write a line under the table."""
+    return request.config.stash[VERDICTS].append
+
+
+@pytest.fixture
+def exact(verdict: Callable[[str], None]) -> Exact:
     """Compare a flow's output with the reference, and write the verdict down."""
 
     def check(world: World, flow: Flow) -> None:
         try:
-            verdict = verify(world, flow)
+            found = verify(world, flow)
         except AssertionError:
-            request.config.stash[VERDICTS].append(f"{flow.series}: {len(flow.deaths)} deaths, OUTPUT DIFFERS")
+            verdict(f"{flow.series}: {len(flow.deaths)} deaths, OUTPUT DIFFERS")
             raise
-        request.config.stash[VERDICTS].append(f"{flow.series}: {len(flow.deaths)} deaths, {verdict}")
+        verdict(f"{flow.series}: {len(flow.deaths)} deaths, {found}")
 
     return check
+
+
+def fast(name: str) -> list[object]:
+    """Both worlds as parameters, of which the fast subset takes the named one."""
+    return [
+        world if world == name else pytest.param(world, marks=pytest.mark.crash(full=True))
+        for world in ("kafka", "directory")
+    ]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

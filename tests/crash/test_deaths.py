@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.crash.compare import differences, rewinds
-from tests.crash.conftest import Exact, Watched
+from tests.crash.compare import count, differences, rewinds
+from tests.crash.conftest import Exact, Watched, fast
 from tests.crash.harness import Flow, How
 from tests.crash.series import (
     PACE,
@@ -28,7 +29,7 @@ full = pytest.mark.crash(full=True)
 
 def test_random_moments(world: World, crash_full: bool, tmp_path: Path, watched: Watched, exact: Exact) -> None:
     flow = watched(world.flow("random", tmp_path))
-    die_at_random(world, flow, 26 if crash_full else 3, seed=1)
+    die_at_random(world, flow, 26 if crash_full else 2, seed=1)
     flow.finish()
     exact(world, flow)
 
@@ -41,6 +42,7 @@ def test_placed(world: World, crash_full: bool, tmp_path: Path, watched: Watched
     assert any(death.skipped for death in flow.deaths)
 
 
+@pytest.mark.parametrize("world", fast("kafka"), indirect=True)
 def test_the_first_and_the_last_epoch(world: World, tmp_path: Path, watched: Watched, exact: Exact) -> None:
     """While the store is made, before anything is in it, and with the final snapshots out but not in it, twice."""
     flow = watched(world.flow("first and last", tmp_path))
@@ -54,9 +56,8 @@ def test_the_first_and_the_last_epoch(world: World, tmp_path: Path, watched: Wat
     assert flow.deaths[-1].skipped
 
 
-def test_a_neighbour_on_the_same_topic(
-    broker: KafkaWorld, crash_full: bool, tmp_path: Path, watched: Watched, exact: Exact
-) -> None:
+@full
+def test_a_neighbour_on_the_same_topic(broker: KafkaWorld, tmp_path: Path, watched: Watched, exact: Exact) -> None:
     """Another flow writes to the same selections topic all the while, its transactions open between ours."""
     flow = watched(broker.flow("beside a neighbour", tmp_path))
     broker.forget_group("neighbour")
@@ -64,7 +65,7 @@ def test_a_neighbour_on_the_same_topic(
     busy = neighbour.start(How(pace=1))
     busy.wait_for("committed")
     random_ = random.Random(4)
-    for number in range(8 if crash_full else 1):
+    for number in range(8):
         die_placed(broker, flow, placed_everywhere(broker, 1, seed=number)[:1], seed=40 + number)
         die_after_a_while(broker, flow, [flow.start(How(pace=PACE, rhythm=number))], random_)
     flow.finish()
@@ -85,6 +86,7 @@ def _leave_unfinished_state_behind(world: World, flow: Flow, *, keep_unfinished:
         flow.died(f"{point}, lanes {awake}", [child], world.ahead(flow))
 
 
+@pytest.mark.parametrize("world", fast("directory"), indirect=True)
 def test_unfinished_epochs_are_purged(world: World, tmp_path: Path, watched: Watched, exact: Exact) -> None:
     flow = watched(world.flow("sleeping lanes", tmp_path))
     _leave_unfinished_state_behind(world, flow, keep_unfinished=False)
@@ -92,7 +94,10 @@ def test_unfinished_epochs_are_purged(world: World, tmp_path: Path, watched: Wat
     exact(world, flow)
 
 
-def test_without_the_purge_it_goes_wrong(world: World, tmp_path: Path, watched: Watched) -> None:
+@pytest.mark.parametrize("world", fast("kafka"), indirect=True)
+def test_without_the_purge_it_goes_wrong(
+    world: World, tmp_path: Path, watched: Watched, verdict: Callable[[str], None]
+) -> None:
     """What the purge is for: without it the same deaths load models that have learnt what is yet to come."""
     flow = watched(world.flow("unpurged", tmp_path))
     _leave_unfinished_state_behind(world, flow, keep_unfinished=True)
@@ -100,14 +105,17 @@ def test_without_the_purge_it_goes_wrong(world: World, tmp_path: Path, watched: 
     code = child.wait()
     if code == 0:
         assert differences(world.expected, world.read(flow)), "nothing went wrong: the deaths are badly placed"
+        verdict(f"{flow.series}: {len(flow.deaths)} deaths, output differs, as it must")
     else:
         assert code == 1
         assert "the recovery store is inconsistent" in child.stderr
+        verdict(f"{flow.series}: {len(flow.deaths)} deaths, refused as inconsistent, as it must")
 
 
 # -- more than one process -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("world", fast("kafka"), indirect=True)
 def test_two_processes(world: World, crash_full: bool, tmp_path: Path, watched: Watched, exact: Exact) -> None:
     """Any of two is killed, the other goes by itself; both are started again."""
     flow = watched(world.flow("two processes", tmp_path))
@@ -134,7 +142,7 @@ def test_rescaling(world: World, tmp_path: Path, watched: Watched, exact: Exact)
 
 
 def test_at_least_once_repeats_and_nothing_else(
-    broker: KafkaWorld, crash_full: bool, tmp_path: Path, watched: Watched
+    broker: KafkaWorld, crash_full: bool, tmp_path: Path, watched: Watched, verdict: Callable[[str], None]
 ) -> None:
     flow = watched(broker.flow("at least once", tmp_path, delivery="at-least-once"))
     die_placed(broker, flow, [Placed("committed", 2)], seed=7)
@@ -147,13 +155,15 @@ def test_at_least_once_repeats_and_nothing_else(
         for lane, records in found[carries].items()
     ]
     assert 0 < max(back) <= len(flow.deaths)
+    repeats = count(found) - count(broker.expected)
+    verdict(f"{flow.series}: {len(flow.deaths)} deaths, {repeats:,} exact repeats, nothing else")
 
 
 # -- while the input still comes -------------------------------------------------------------------------------------
 
 
 @full
-def test_live_input(kafka: str, tmp_path: Path, watched: Watched) -> None:
+def test_live_input(kafka: str, tmp_path: Path, watched: Watched, verdict: Callable[[str], None]) -> None:
     """No pace but the producer's: lanes are fed in bursts while the flow runs and dies."""
     live = LiveKafkaWorld(kafka, 1500)
     try:
@@ -165,8 +175,9 @@ def test_live_input(kafka: str, tmp_path: Path, watched: Watched) -> None:
             flow.finish()
         found = live.read(flow)
         live.take_reference(tmp_path)
-        flow_differs = differences(live.expected, found)
-        assert not flow_differs, "\n".join(flow_differs)
+        wrong = differences(live.expected, found)
+        assert not wrong, "\n".join(wrong)
+        verdict(f"{flow.series}: {len(flow.deaths)} deaths, {count(found):,} records equal to the reference")
     finally:
         live.topics.clear()
 

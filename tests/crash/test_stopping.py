@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.compare import count, prefix_differences
-from tests.crash.conftest import Exact, Watched
+from tests.crash.conftest import Exact, Watched, fast
 from tests.crash.harness import Flow, How
 from tests.crash.series import PACE
 from tests.crash.worlds import KafkaWorld, World
@@ -55,6 +55,7 @@ def test_graceful_restarts(world: World, tmp_path: Path, watched: Watched, exact
     exact(world, flow)
 
 
+@pytest.mark.parametrize("world", fast("directory"), indirect=True)
 def test_a_second_start_is_refused(world: World, tmp_path: Path, watched: Watched, exact: Exact) -> None:
     """While a flow is stopped by SIGSTOP its successor on the same store is told who holds it; then it goes on."""
     flow = watched(world.flow("second start", tmp_path))
