@@ -1,6 +1,6 @@
 """What decoding costs, in CPU time: orjson alone, and the decoder with everything it checks and builds.
 
-Run with `python -m benchmarks.decode`.
+Run with `python -m benchmarks decode`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from collections.abc import Callable
 from functools import partial
 
 import orjson
-from rich.console import Console
-from rich.table import Table
 
+from benchmarks.measure import Result, Row
 from sluiceway.schemas.decode import Decoder
 from sluiceway.schemas.lane import RawPoll
 
@@ -56,11 +55,8 @@ def microseconds(work: Callable[[], object]) -> float:
     return statistics.median(times) * 1e6 / RECORDS
 
 
-def main() -> None:
-    table = Table(title="Decoding, µs of CPU a record")
-    table.add_column("record")
-    for column in ("bytes", "orjson", "decoder", "beyond orjson"):
-        table.add_column(column, justify="right")
+def main() -> list[Result]:
+    result = Result("Decoding, µs of CPU a record")
     for kind in ("named, 100 features", "array, 100 features", "words, 60 of 50,000", "named, 5 features"):
         values = values_of(kind)
         poll = RawPoll(
@@ -73,13 +69,9 @@ def main() -> None:
             offsets=list(range(RECORDS)),
             next_offsets=list(range(1, RECORDS + 1)),
         )
-        decoder = Decoder("instances", 1)
         parsing = microseconds(partial(parse, values))
-        decoding = microseconds(partial(decoder.decode, poll))
+        decoding = microseconds(partial(Decoder("instances", 1).decode, poll))
         size = sum(map(len, values)) // RECORDS
-        table.add_row(kind, f"{size:,}", f"{parsing:.1f}", f"{decoding:.1f}", f"{decoding - parsing:.1f}")
-    Console().print(table)
-
-
-if __name__ == "__main__":
-    main()
+        row: Row = {"record": kind, "bytes": size, "orjson": parsing, "decoder": decoding}
+        result.rows.append({**row, "beyond orjson": decoding - parsing})
+    return [result]

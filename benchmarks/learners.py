@@ -5,27 +5,25 @@ from. With the default ball most features that a row brings are too small to sta
 rows before are shrunk away and most slots change hands at every row: the dearest case there is.
 
 CPU time, the two contenders in turn, medians of the paired ratios: a busy machine slows both. The first batch of each
-run, in which names are mapped to slots, is not counted; the batches share one tuple of names.
+run, in which names are mapped to slots, is not counted; the batches share one tuple of names. Run with
+`python -m benchmarks learners`.
 """
 
 from __future__ import annotations
 
 import os
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import psutil  # type: ignore[import-untyped]
-from rich.console import Console
-from rich.progress import track
-from rich.table import Table
 from river import linear_model
 from scipy.sparse import csr_matrix
 from sklearn.linear_model import SGDClassifier
 
+from benchmarks.measure import Result
 from sluiceway.operators.learners.ofs import OFS
 from sluiceway.schemas.batch import InstanceBatch
 
@@ -122,7 +120,7 @@ def growth_of_memory() -> float:
     return float(process.memory_info().rss - first) / 1e6
 
 
-def measure() -> list[dict[str, Any]]:
+def main() -> list[Result]:
     """A row a figure: what, value, target, whether it is met."""
     OFS.warm_up()
     few = batches(numbered(10_000), 21)
@@ -168,31 +166,11 @@ def measure() -> list[dict[str, Any]]:
         ("rows a CPU second, k = 3000", lambda: rows_per_second(3000), "at least", 40_000.0),
         ("rows a CPU second, k = 3000, churn", lambda: rows_per_second(3000, CHURN), "", 0.0),
     ]
-    rows = []
-    for what, figure, bound, target in track(figures, "measuring", console=Console(stderr=True), transient=True):
+    result = Result("Learners: OFS, 100 non-zeros a row, batches of 1,000")
+    for what, figure, bound, target in figures:
         value = figure()
-        met = value <= target if bound == "at most" else value >= target
-        rows.append({"figure": what, "value": value, "target": f"{bound} {target:,g}" if target else "", "met": met})
-    share = min(shares)
-    met = share >= 0.99
-    rows.append({"figure": "share of rows learnt from", "value": share, "target": "at least 0.99", "met": met})
-    return rows
-
-
-def main() -> int:
-    rows = measure()
-    table = Table(title="Learners: OFS, 100 non-zeros a row, batches of 1,000")
-    table.add_column("figure")
-    for heading in ("value", "target"):
-        table.add_column(heading, justify="right")
-    table.add_column("met")
-    for row in rows:
-        digits = 0 if row["value"] >= 1000 else 2
-        met = "" if not row["target"] else "yes" if row["met"] else "[bold red]no"
-        table.add_row(row["figure"], f"{row['value']:,.{digits}f}", row["target"], met)
-    Console().print(table)
-    return 0 if all(row["met"] for row in rows) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        met = "" if not bound else "yes" if (value <= target if bound == "at most" else value >= target) else "NO"
+        wanted = f"{bound} {target:,g}" if bound else ""
+        result.rows.append({"figure": what, "value": value, "target": wanted, "met": met})
+    result.notes.append(f"share of rows learnt from: {min(shares):.3f}")
+    return [result]
