@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Self
 
+RECORDS_A_POLL = 1000
+
 
 @dataclass(frozen=True, slots=True)
 class Bounds:

@@ -16,9 +16,7 @@ from typing import BinaryIO
 import orjson
 
 from sluiceway.errors import FlowError
-from sluiceway.flows.topics.bounds import Bounds
-from sluiceway.flows.topics.sink import WriterState
-from sluiceway.flows.topics.source import RECORDS_A_POLL
+from sluiceway.flows.topics.bounds import RECORDS_A_POLL, Bounds
 from sluiceway.flows.topics.url import DirectoryTopic
 from sluiceway.positions import Position, parse_position
 from sluiceway.schemas import encode
@@ -157,7 +155,7 @@ class DirectoryReader:
 class DirectoryLane:
     """Appends one lane's records to its partition file in each directory topic."""
 
-    def __init__(self, lane: int, topics: Mapping[str, DirectoryTopic], state: WriterState | None) -> None:
+    def __init__(self, lane: int, topics: Mapping[str, DirectoryTopic], state: dict[str, int] | None) -> None:
         self._files = {
             carries: _PartitionFile(partition_path(topic, lane), (state or {}).get(carries, 0))
             for carries, topic in topics.items()
@@ -174,7 +172,7 @@ class DirectoryLane:
                 line = encode.dead_letter_line if carries == "dead_letters" else _value
                 file.append(b"".join(line(record) + b"\n" for record in records))
 
-    def commit(self) -> WriterState:
+    def commit(self) -> dict[str, int]:
         return {carries: file.sync() for carries, file in self._files.items()}
 
     def close(self) -> None:

@@ -11,8 +11,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from sluiceway import kafka
 from sluiceway.errors import FlowError, SettingsError
-from sluiceway.flows.topics.bounds import Bounds
-from sluiceway.flows.topics.source import RECORDS_A_POLL
+from sluiceway.flows.topics.bounds import RECORDS_A_POLL, Bounds
 from sluiceway.flows.topics.url import KafkaTopic
 from sluiceway.positions import parse_position
 from sluiceway.schemas.lane import RawPoll
@@ -23,19 +22,6 @@ DAY = 86_400.0
 _offset = cast("Callable[[Message], int]", Message.offset)
 _key = cast("Callable[[Message], bytes | None]", Message.key)
 _value = cast("Callable[[Message], bytes | None]", Message.value)
-
-# what the client mends by itself; everything else ends the flow
-_PASSING = {
-    KafkaError._ALL_BROKERS_DOWN,
-    KafkaError._RESOLVE,
-    KafkaError._TIMED_OUT,
-    KafkaError._TRANSPORT,
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.NETWORK_EXCEPTION,
-    KafkaError.REQUEST_TIMED_OUT,
-}
 
 
 def _consumer(topic: KafkaTopic, user: kafka.Config) -> Consumer:
@@ -130,7 +116,7 @@ class KafkaReader:
             elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
                 low, high = kafka.watermarks(self._consumer, self._topic, self._partition)
                 raise kafka.out_of_range(self._topic, self._partition, self.position, low, high)
-            elif error.code() not in _PASSING:
+            elif error.code() not in kafka.PASSING:
                 raise FlowError(f"topic {self._topic!r} cannot be read: {kafka.sentence(error)}")
         return records, reached
 

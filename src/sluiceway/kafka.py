@@ -26,11 +26,31 @@ ANSWER_SECONDS = 15.0
 
 Config = Mapping[str, str | int | float | bool]
 
+PASSING = frozenset(
+    {
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._RESOLVE,
+        KafkaError._TIMED_OUT,
+        KafkaError._TRANSPORT,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.REQUEST_TIMED_OUT,
+    }
+)
+"""What librdkafka mends by itself when it reads; everything else is for us to tell."""
+
+
+# After an outage the default, "rebootstrap", gives brokers new handles, while a transaction's group coordinator stays
+# remembered by its old one: send_offsets_to_transaction() then waits for ever (librdkafka issues 5511 and 5456).
+DEFAULTS: Config = {"metadata.recovery.strategy": "none"}
+
 
 def client_config(bootstrap: str, user: Config, **ours: str | int | float | bool) -> dict[str, Any]:
     """librdkafka settings: the user's over our defaults, but never over what exactness depends on (`ours`)."""
     fixed = {name.replace("_", "."): value for name, value in ours.items()}
-    return {"client.id": "sluiceway", **user, **fixed, "bootstrap.servers": bootstrap}
+    return {"client.id": "sluiceway", **DEFAULTS, **user, **fixed, "bootstrap.servers": bootstrap}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,82 @@
+"""A snapshot as a mask: which features of an instance to keep."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sluiceway.schemas.records import Snapshot
+
+__all__ = ["SelectionMask"]
+
+Value = TypeVar("Value")
+
+
+class SelectionMask:
+    """Keeps the selected features of an instance, or of a table of them.
+
+    >>> mask = SelectionMask(["free", "money"])         # or a Snapshot
+    >>> mask.apply({"free": 0.3, "len": 120})
+    {'free': 0.3}
+    >>> mask.apply([0.3, 120.0, 0.0], names=["free", "len", "money"])
+    array([0.3, 0. ])
+    >>> mask.kept(["free", "len", "money"])
+    ['free', 'money']
+
+    A snapshot lists at most `emit.top` features. `complete` says whether it lists all that are selected; a mask of a
+    cut snapshot keeps those listed, which have the largest weights.
+    """
+
+    def __init__(self, selection: Snapshot | Sequence[str]) -> None:
+        if isinstance(selection, Snapshot):
+            self.features = tuple(entry.feature for entry in selection.selected)
+            self.complete = selection.n_selected == len(selection.selected)
+        else:
+            if isinstance(selection, str):
+                raise TypeError("a selection is a Snapshot or a list of feature names, not one text")
+            self.features = tuple(selection)
+            self.complete = True
+        self._wanted = frozenset(self.features)
+
+    def __contains__(self, feature: object) -> bool:
+        return feature in self._wanted
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def __repr__(self) -> str:
+        return f"SelectionMask({list(self.features)!r})"
+
+    @overload
+    def apply(self, x: Mapping[str, Value]) -> dict[str, Value]: ...
+
+    @overload
+    def apply(self, x: ArrayLike, names: Sequence[str] | None = None) -> NDArray[Any]: ...
+
+    def apply(self, x: Mapping[str, Value] | ArrayLike, names: Sequence[str] | None = None) -> object:
+        """The selected features of `x`, in the order in which `x` has them.
+
+        A mapping gives a dict; selected features that it does not have are not made up. An array (an instance, or a
+        table with an instance a row) gives an array of the selected columns; `names` names the columns, by default
+        "0", "1", ... as in records.
+        """
+        if isinstance(x, Mapping):
+            if names is not None:
+                raise TypeError("names are for arrays; a mapping has its own")
+            return {name: value for name, value in x.items() if name in self._wanted}
+        table = np.asarray(x)
+        if table.ndim not in (1, 2):
+            raise ValueError(f"an instance has one dimension and a table two, not {table.ndim}")
+        width = table.shape[-1]
+        if names is None:
+            names = [str(place) for place in range(width)]
+        elif len(names) != width:
+            raise ValueError(f"{len(names)} names for {width} columns")
+        return table[..., [place for place, name in enumerate(names) if name in self._wanted]]
+
+    def kept(self, names: Sequence[str]) -> list[str]:
+        """Those of `names` that are selected, in their order: the names of the columns that `apply` gives."""
+        return [name for name in names if name in self._wanted]
