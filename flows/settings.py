@@ -123,9 +123,10 @@ class Settings(Section):
                 parse_position(position)
         for url in (self.topics.instances, *self.output_urls.values()):
             parse_topic(url)
-        if len(set(self.output_urls.values())) < len(self.output_urls):
+        outputs = [_place(topic) for topic in self.outputs.values()]
+        if len(set(outputs)) < len(outputs):
             raise SettingsError("two output topics are the same")
-        if self.topics.instances in self.output_urls.values():
+        if _place(self.instances) in outputs:
             raise SettingsError("the input topic is also an output topic")
         classes = self.input.classes
         if classes is not None and (len(classes) != 2 or len(set(classes)) != 2):
@@ -177,6 +178,11 @@ class Settings(Section):
             return operator(**given)
         except (TypeError, ValueError) as problem:
             raise SettingsError(f"operator {self.operator.name!r}: {problem}") from None
+
+
+def _place(topic: Topic) -> Topic | Path:
+    """Where a topic really lies: a directory can be written in many ways."""
+    return topic if isinstance(topic, KafkaTopic) else topic.path.resolve()
 
 
 def _unknown(key: str, known: Mapping[str, Any]) -> str:

@@ -7,11 +7,12 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import IO, Any, NamedTuple, Self
 
 from tests.support.kafka import Record, Topics, read_committed
 
@@ -52,15 +53,15 @@ class Running:
 
     def __init__(self, *arguments: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> None:
         command = [sys.executable, "-m", "sluiceway", *map(str, arguments)]
-        self._started = time.monotonic()
+        # files, not pipes: a flow that says more than a pipe holds must not wait for us
+        self._said = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - closed by __exit__
         self._process = subprocess.Popen(
             command,
             cwd=cwd,
             env={**os.environ, "PYTHONUNBUFFERED": "1", **(env or {})},
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+            stdout=self._said[0],
+            stderr=self._said[1],
         )
 
     def until(self, condition: Callable[[], bool], timeout: float = RUN_SECONDS) -> None:
@@ -91,12 +92,17 @@ class Running:
 
     def wait(self, timeout: float = RUN_SECONDS) -> Done:
         try:
-            stdout, stderr = self._process.communicate(timeout=timeout)
+            code = self._process.wait(timeout)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            stdout, stderr = self._process.communicate()
-            raise TimeoutError(f"the flow did not end within {timeout:.0f} s; it said:\n{stderr}") from None
-        return Done(self._process.returncode, stdout, stderr)
+            self._process.wait()
+            raise TimeoutError(f"the flow did not end within {timeout:.0f} s; it said:\n{self.stderr}") from None
+        return Done(code, _all_of(self._said[0]), self.stderr)
+
+    @property
+    def stderr(self) -> str:
+        """What it has said so far."""
+        return _all_of(self._said[1])
 
     def __enter__(self) -> Self:
         return self
@@ -106,7 +112,13 @@ class Running:
     ) -> None:
         if self._process.poll() is None:
             self._process.kill()
-        self._process.communicate()
+            self._process.wait()
+        for file in self._said:
+            file.close()
+
+
+def _all_of(file: IO[bytes]) -> str:
+    return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode(errors="replace")
 
 
 class KafkaFlow:
