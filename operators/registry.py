@@ -6,31 +6,44 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 from sluiceway.errors import SettingsError
-from sluiceway.operators.contract import Learner
+from sluiceway.operators.contract import ColumnSelector, InstanceSelector, Learner
 from sluiceway.operators.learners.ofs import OFS
 from sluiceway.operators.learners.perceptron_random import PerceptronRandom
 from sluiceway.operators.learners.perceptron_truncated import PerceptronTruncated
+from sluiceway.operators.selectors.alpha_investing import AlphaInvesting
+from sluiceway.operators.selectors.fast_osfs import FastOSFS
+from sluiceway.operators.selectors.fcbf import FCBF
+from sluiceway.operators.selectors.osfs import OSFS
+from sluiceway.operators.selectors.saola import Saola
+from sluiceway.operators.selectors.saola_order_free import SaolaOrderFree
+from sluiceway.operators.selectors.saola_stream import SaolaStream
+
+Kind = Literal["learner", "column-selector", "instance-selector"]
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """What is known about an operator before one is made."""
 
-    cls: type[Learner]
-    kind: Literal["learner"]
+    cls: type[Any]
+    """Of the protocol in `contract` that the kind names."""
+    kind: Kind
     summary: str
     paper: str
     time: str
-    """For one instance with nnz non-zeros."""
+    """For one instance with nnz non-zeros, or one column of N rows with |S| columns selected."""
     state: str
     exceptions: Mapping[int, str] = field(default_factory=dict)
     """Laws (by number) that the operator cannot obey, each with the reason."""
 
 
 _OFS_PAPER = "Wang, Zhao, Hoi, Jin: Online Feature Selection and Its Applications, IEEE TKDE 26(3), 2014"
+_SAOLA_PAPER = "Yu, Wu, Ding, Pei: Towards Scalable and Accurate Online Feature Selection for Big Data, ICDM 2014"
+_OSFS_PAPER = "Wu, Yu, Ding, Wang, Zhu: Online Feature Selection with Streaming Features, IEEE TPAMI 35(5), 2013"
+_ORDER = "the order of columns is part of the algorithm: a column is judged against those that came before it"
 
 OPERATORS: Mapping[str, Entry] = MappingProxyType(
     {
@@ -58,6 +71,66 @@ OPERATORS: Mapping[str, Entry] = MappingProxyType(
             time="O(nnz + k)",
             state="O(k + features seen, up to max_features)",
         ),
+        "saola": Entry(
+            Saola,
+            kind="column-selector",
+            summary="relevant columns that no other selected one makes redundant, compared in pairs",
+            paper=_SAOLA_PAPER,
+            time="O(N) if irrelevant, else O(N |S|)",
+            state="O(N |S|)",
+            exceptions={3: _ORDER},
+        ),
+        "saola-order-free": Entry(
+            SaolaOrderFree,
+            kind="column-selector",
+            summary="SAOLA's relation between columns, answered the same whatever their order",
+            paper=_SAOLA_PAPER,
+            time="O(N) if irrelevant, else O(N relevant columns)",
+            state="O(N relevant columns, up to max_features)",
+        ),
+        "osfs": Entry(
+            OSFS,
+            kind="column-selector",
+            summary="columns that stay dependent on the target given any small subset of the others",
+            paper=_OSFS_PAPER,
+            time="O(N) if irrelevant, else O(N |S| + |S|^(max_subset + 1)), times N for G2",
+            state="O(N |S|)",
+            exceptions={3: _ORDER},
+        ),
+        "fast-osfs": Entry(
+            FastOSFS,
+            kind="column-selector",
+            summary="OSFS that tests the new column first, and the others only given subsets with it",
+            paper=_OSFS_PAPER,
+            time="O(N) if irrelevant, else O(N |S| + |S|^max_subset), times N for G2",
+            state="O(N |S|)",
+            exceptions={3: _ORDER},
+        ),
+        "alpha-investing": Entry(
+            AlphaInvesting,
+            kind="column-selector",
+            summary="columns that improve a linear model, tested at levels that are spent and earned",
+            paper="Zhou, Foster, Stine, Ungar: Streamwise Feature Selection, JMLR 7, 2006",
+            time="O(N |S|)",
+            state="O(N |S|)",
+            exceptions={3: _ORDER},
+        ),
+        "fcbf": Entry(
+            FCBF,
+            kind="column-selector",
+            summary="the fast correlation-based filter over all columns since the target: a batch comparator",
+            paper="Yu, Liu: Feature Selection for High-Dimensional Data: A Fast Correlation-Based Filter, ICML 2003",
+            time="O(N) if irrelevant, else O(N relevant columns)",
+            state="O(N relevant columns, up to max_features)",
+        ),
+        "saola-stream": Entry(
+            SaolaStream,
+            kind="instance-selector",
+            summary="SAOLA on instances and features that both grow, from statistics that merge",
+            paper=_SAOLA_PAPER,
+            time="O(nnz^2), and O(features |S|) every refresh instances",
+            state="O(features^2), up to max_features",
+        ),
     }
 )
 
@@ -69,3 +142,23 @@ def get(name: str) -> Entry:
     near = get_close_matches(name, OPERATORS, n=1, cutoff=0.5)
     hint = f'did you mean "{near[0]}"?' if near else "there are: " + ", ".join(OPERATORS) + "."
     raise SettingsError(f'there is no operator "{name}"; {hint}')
+
+
+def learner(name: str) -> type[Learner]:
+    """The learner of that name, or a `SettingsError` that says what kind it is instead."""
+    return _of_kind(name, "learner")
+
+
+def column_selector(name: str) -> type[ColumnSelector]:
+    return _of_kind(name, "column-selector")
+
+
+def instance_selector(name: str) -> type[InstanceSelector]:
+    return _of_kind(name, "instance-selector")
+
+
+def _of_kind(name: str, kind: Kind) -> type[Any]:
+    entry = get(name)
+    if entry.kind != kind:
+        raise SettingsError(f'operator "{name}" is of the kind {entry.kind}; a {kind} is needed here')
+    return entry.cls

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sluiceway.operators.kernels.compile import kernel
+from sluiceway.operators.kernels.sorting import order_of
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int32]
@@ -29,16 +30,32 @@ _NIBBLES = np.uint64(0x0F0F0F0F0F0F0F0F)
 _BYTES = np.uint64(0x0101010101010101)
 
 
+@kernel
 def fixed_point_places(rows: int) -> int:
     """Binary places that T(c) of at most `rows` rows may have to stay exact as a float."""
-    return 52 - max(math.ceil(rows * math.log2(max(rows, 2))), 1).bit_length()
+    return 52 - math.frexp(rows * math.log2(float(max(rows, 2))))[1]
 
 
+@kernel
+def entropy_term(count: int | np.int64, rows: int) -> np.int64:
+    """T(c) = c log2 c in fixed point."""
+    if count < 2:
+        return np.int64(0)
+    return np.int64(math.floor(math.ldexp(count * math.log2(float(count)), fixed_point_places(rows)) + 0.5))
+
+
+@kernel
 def entropy_terms(rows: int) -> Integers:
-    """T(c) = c log2 c in fixed point for c = 0 .. rows."""
-    c = np.arange(rows + 1, dtype=np.float64)
-    terms = c * np.log2(np.maximum(c, 1.0))
-    return np.rint(np.ldexp(terms, fixed_point_places(rows))).astype(np.int64)
+    """T(c) for c = 0 .. rows."""
+    terms = np.zeros(rows + 1, np.int64)
+    for count in range(2, rows + 1):
+        terms[count] = entropy_term(count, rows)
+    return terms
+
+
+def one_bit(rows: int) -> float:
+    """What turns N I in fixed point into I in bits."""
+    return float(1.0 / (rows * 2.0 ** fixed_point_places(rows)))
 
 
 @kernel
@@ -94,7 +111,7 @@ def unpack(bits: Bits, codes: Codes) -> None:
 @kernel
 def encode(x: Floats, codes: Codes) -> int:
     """Codes in order of value; the number of distinct values."""
-    order = np.argsort(x)
+    order = order_of(x)
     level = -1
     before = 0.0
     for i in range(len(order)):
@@ -121,10 +138,10 @@ def join(a: Codes, a_levels: int, b: Codes, b_levels: int, joined: Codes) -> int
                 levels += 1
             joined[i] = code_of[cell]
         return levels
-    pairs = np.empty(rows, np.int64)
+    pairs = np.empty(rows)
     for i in range(rows):
-        pairs[i] = np.int64(a[i]) * b_levels + b[i]
-    order = np.argsort(pairs)
+        pairs[i] = float(a[i]) * b_levels + b[i]
+    order = order_of(pairs)
     levels = -1
     for i in range(rows):
         if i == 0 or pairs[order[i]] != pairs[order[i - 1]]:
@@ -167,7 +184,7 @@ def pair_content(
 
 
 @kernel
-def information(whole: np.int64, a: np.int64, b: np.int64, pair: np.int64, cells: int) -> np.int64:
+def information(whole: np.int64, a: np.int64, b: np.int64, pair: np.int64, cells: int | np.int64) -> np.int64:
     """N I = T(N) - Σ T(a) - Σ T(b) + Σ T(pairs); 0 where it is no more than T's own rounding."""
     shared = whole - a - b + pair
     return shared if shared > 2 * cells + 2 else np.int64(0)

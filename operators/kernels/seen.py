@@ -35,6 +35,18 @@ def insert(keys: NDArray[np.int64], count: int, table: NDArray[np.int32], key: i
 
 
 @kernel
+def find(keys: NDArray[np.int64], table: NDArray[np.int32], key: int) -> int:
+    """The place of the key among the keys; -1 if it is not there."""
+    mask = np.int64(len(table) - 1)
+    at = np.int64(mix64(np.uint64(key))) & mask
+    while table[at] != 0:
+        if keys[table[at] - 1] == key:
+            return table[at] - 1  # type: ignore[no-any-return]
+        at = (at + 1) & mask
+    return -1
+
+
+@kernel
 def refill(keys: NDArray[np.int64], count: int, table: NDArray[np.int32]) -> None:
     """Enter the keys there are into a free table."""
     for i in range(count):

@@ -72,7 +72,7 @@ def empty_shelf(measure: int, rows: int, places: int) -> Shelf:
         ones=np.zeros(places, dtype=np.int64),
         content=np.zeros(places, dtype=np.int64),
         terms=terms,
-        bit=1.0 / (rows * 2.0 ** contingency.fixed_point_places(rows)) if discrete else 0.0,
+        bit=contingency.one_bit(rows) if discrete else 0.0,
         strand=np.zeros(rows // 4 + 1),
         joined=np.zeros(rows if discrete else 0, dtype=np.int32),
     )

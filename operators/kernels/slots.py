@@ -145,7 +145,7 @@ def settle(m: Model, entrants: int) -> bool:
         if m.local[slot] >= 0:
             m.slot_of[m.local[slot]] = 0
         if seated < entering:
-            _seat(m, slot, seated)
+            seat(m, slot, seated)
             seated += 1
         else:
             vacant += 1
@@ -153,12 +153,13 @@ def settle(m: Model, entrants: int) -> bool:
         _close_up(m)
     for e in range(seated, entering):
         m.counts[ACTIVE] += 1
-        _seat(m, m.counts[ACTIVE], e)
+        seat(m, m.counts[ACTIVE], e)
     return entering + vacant > 0
 
 
 @kernel
-def _seat(m: Model, slot: int, e: int) -> None:
+def seat(m: Model, slot: int, e: int) -> None:
+    """The entrant takes the slot."""
     name = m.entrant_name[e]
     m.weight[slot] = m.entrant[e]
     m.key[slot] = m.name_key[name]

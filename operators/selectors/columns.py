@@ -6,11 +6,8 @@ numbers the kernel noted.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from numbers import Real
-from statistics import NormalDist
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -19,13 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 from sluiceway.operators.contract import Removed, Selected, Verdict
 from sluiceway.operators.kernels import held as holding
 from sluiceway.operators.kernels.compile import is_compiled
-from sluiceway.operators.kernels.correlation import significant_correlation
 from sluiceway.operators.kernels.held import HELD, TARGET_VARIES, VERSION, Events, Held, empty_events, empty_held
 from sluiceway.operators.kernels.keys import feature_keys, keys_of_blob
 from sluiceway.operators.kernels.shelf import (
     FIRST_HELD,
     FISHER_Z,
-    MEASURES,
     TARGET,
     Shelf,
     empty_shelf,
@@ -70,7 +65,7 @@ class ShelfSelector(ABC):
         self._targets = 0
         self._target = np.zeros(0)
         self._names: dict[int, str] = {}  # of the columns held, by number
-        self._places: dict[str, int] = {}  # their numbers, by name
+        self._numbers: dict[str, int] = {}  # and their numbers, by name
         self._tally = np.zeros(len(REASONS), dtype=np.int64)
         self._removals = 0
         self._shelf: Shelf = empty_shelf(measure, 1, FIRST_HELD)
@@ -147,7 +142,7 @@ class ShelfSelector(ABC):
     ) -> list[Verdict]:
         names = list(names)
         block = self._block(names, columns)
-        if len(set(names)) == len(names) and self._places.keys().isdisjoint(names):
+        if len(set(names)) == len(names) and self._numbers.keys().isdisjoint(names):
             return self._learn(names, block)
         # Whether a name may come again depends on what the columns before it do: tried on a copy first.
         trial = type(self).from_state(self.state())
@@ -203,7 +198,7 @@ class ShelfSelector(ABC):
         for place, column in enumerate(state["columns"], start=FIRST_HELD):
             self._restore_column(place, column)
         self._names = dict(zip(held.number[places].tolist(), names, strict=True))
-        self._places = {name: number for number, name in self._names.items()}
+        self._numbers = {name: number for number, name in self._names.items()}
         *tally, self._removals = state["tally"]
         self._tally[:] = tally
 
@@ -235,7 +230,7 @@ class ShelfSelector(ABC):
         self._held.counts[TARGET_VARIES] = put(self._shelf, TARGET, _read_only(target))
         self._target = target
         self._targets = targets
-        self._names, self._places = {}, {}
+        self._names, self._numbers = {}, {}
         self._tally[:] = 0
         self._removals = 0
 
@@ -290,7 +285,7 @@ class ShelfSelector(ABC):
     def _learn_in_turn(self, names: Sequence[str], block: Block) -> list[Verdict]:
         verdicts = []
         for at, name in enumerate(names):
-            if name in self._places:
+            if name in self._numbers:
                 self._come_again(name)
             one = Block(block.columns[at : at + 1], block.keys[at : at + 1])
             verdicts += self._learn((name,), one)
@@ -309,12 +304,11 @@ class ShelfSelector(ABC):
         def name_of(number: int) -> str:
             return names[number - first] if number >= first else self._names[number]
 
-        telling = [at for at in range(start, stop) if self._holds(outcomes[at - start])]
+        telling = [at for at in range(start, stop) if outcomes[at - start] in (holding.SELECTED, holding.REDUNDANT)]
         for at in telling:
             by = tuple(name_of(number) for number in events.by[at].tolist() if number)
             if by:
                 verdicts[at - start] = verdicts[at - start]._replace(by=by)
-        gone = []
         for event in range(int(events.noted[0])):
             at, number = int(events.at[event]) - start, int(events.number[event])
             feature = name_of(number)
@@ -324,22 +318,11 @@ class ShelfSelector(ABC):
             by = tuple(name_of(other) for other in events.because[event].tolist() if other)
             verdicts[at] = verdicts[at]._replace(removed=(*verdicts[at].removed, Removed(feature, by)))
             self._removals += 1
-            gone.append(number)
-        for at in telling:
-            number = first + at
-            self._names[number] = names[at]
-            self._places[names[at]] = number
-        self._forget(gone)
+        if telling or events.noted[0]:
+            numbers = self._held.number[self._held.order[: self._held.counts[HELD]]].tolist()
+            self._names = {number: name_of(number) for number in numbers}
+            self._numbers = {name: number for number, name in self._names.items()}
         return verdicts
-
-    def _holds(self, outcome: int) -> bool:
-        return outcome in (holding.SELECTED, holding.REDUNDANT)
-
-    def _forget(self, gone: list[int]) -> None:
-        """Names whose columns are held no longer."""
-        there = set(self._held.number[self._held.order[: self._held.counts[HELD]]].tolist())
-        for number in [number for number in self._names if number not in there]:
-            del self._places[self._names.pop(number)]
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:
@@ -362,36 +345,3 @@ def _refuse_non_finite(shown: str, values: NDArray[np.float64]) -> None:
     if not finite.all():
         row = int(np.argmin(finite))
         raise ValueError(f"{shown} is {values[row]} in row {row}: values must be finite")
-
-
-def one_of(name: str, value: Any, choices: Sequence[str]) -> str:
-    """The hyper-parameter, or `ValueError` naming it and the choices."""
-    if value not in choices:
-        raise ValueError(f"{name} must be {' or '.join(map(repr, choices))}, not {value!r}")
-    return str(value)
-
-
-def measure_of(value: Any) -> str:
-    return one_of("measure", value, list(MEASURES))
-
-
-def share(name: str, value: Any, *, zero: bool = False) -> float:
-    """The hyper-parameter as a float in (0, 1), or in [0, 1) with `zero`; `ValueError` naming it."""
-    least = "in [0, 1)" if zero else "between 0 and 1"
-    if isinstance(value, bool) or not isinstance(value, Real) or not (0 <= float(value) < 1):
-        raise ValueError(f"{name} must be a number {least}, not {value!r}")
-    if float(value) == 0 and not zero:
-        raise ValueError(f"{name} must be a number {least}, not {value!r}")
-    return float(value)
-
-
-def least_relevance(measure: int, rows: int, significance: float, delta: float) -> float:
-    """The smallest dependence on the target that counts: significant (Fisher-Z), or above `delta`."""
-    if measure == FISHER_Z:
-        return significant_correlation(critical_value(significance), rows)
-    return math.nextafter(delta, math.inf)
-
-
-def critical_value(significance: float) -> float:
-    """z with P(|Z| >= z) = significance."""
-    return -NormalDist().inv_cdf(significance / 2)

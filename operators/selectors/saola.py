@@ -46,8 +46,10 @@ from sluiceway.operators.kernels.held import (
     hold,
     note,
 )
+from sluiceway.operators.kernels.pairwise import DISCARD_F, REMOVE_Y, compare
 from sluiceway.operators.kernels.shelf import CANDIDATE, MEASURES, TARGET, Shelf, dependence, equivalent
-from sluiceway.operators.selectors.columns import Block, ShelfSelector, least_relevance, measure_of, one_of, share
+from sluiceway.operators.selectors.columns import Block, ShelfSelector
+from sluiceway.operators.selectors.params import least_relevance, measure_of, one_of, share
 
 
 @kernel
@@ -70,14 +72,13 @@ def learn_columns(
             y = held.order[s]
             dep_Y = held.relevance[y]
             v = dependence(shelf, CANDIDATE, y)
-            bound = max(dep_F, dep_Y) if largest else min(dep_F, dep_Y)
-            if not (v > bound or (not strict and equivalent(shelf, CANDIDATE, y, v))):
-                continue
-            if dep_Y > dep_F or (dep_Y == dep_F and not strict):
+            same = equivalent(shelf, CANDIDATE, y, v)
+            found = compare(dep_F, dep_Y, v, same, largest, strict)
+            if found == DISCARD_F:
                 events.outcome[i] = REDUNDANT
                 events.by[i, 0] = held.number[y]
                 break
-            if dep_F > dep_Y:
+            if found == REMOVE_Y:
                 note(held, events, i, REMOVED, y, held.counts[VERSION])
                 removed += 1
         if removed:
@@ -91,15 +92,15 @@ class Saola(ShelfSelector):
     """SAOLA: keeps a feature that no selected one makes redundant, and drops those it makes redundant.
 
     >>> model = Saola(measure="symmetric-uncertainty")
-    >>> model.begin([1, 1, 1, -1, -1, -1])
-    >>> model.learn_feature("noisy", [1, 1, 0, 0, 0, 0])
+    >>> model.begin([1, 1, 1, 1, -1, -1, -1, -1])
+    >>> model.learn_feature("noisy", [1, 1, 1, 1, 1, 1, 0, 0])
     Verdict(kept=True, removed=(), reason='selected', by=(), returned=())
-    >>> model.learn_feature("clean", [1, 1, 1, 0, 0, 0]).removed
+    >>> model.learn_feature("clean", [1, 1, 1, 1, 1, 0, 0, 0]).removed
     (Removed(feature='noisy', by=('clean',)),)
-    >>> model.learn_feature("copy", [5, 5, 5, 2, 2, 2]).by
+    >>> model.learn_feature("copy", [7, 7, 7, 7, 7, 2, 2, 2]).by
     ('clean',)
-    >>> model.selected
-    [Selected(feature='clean', weight=1.0, since=2)]
+    >>> [(feature, round(weight, 3), since) for feature, weight, since in model.selected]
+    [('clean', 0.562, 2)]
     """
 
     NAME: ClassVar[str] = "saola"

@@ -13,7 +13,7 @@ import pytest
 from sluiceway.errors import SettingsError
 from sluiceway.operators import learners
 from sluiceway.operators.learners.linear import LinearLearner
-from sluiceway.operators.registry import OPERATORS, get
+from sluiceway.operators.registry import OPERATORS, column_selector, get, instance_selector, learner
 
 
 @pytest.mark.parametrize("name", OPERATORS)
@@ -25,9 +25,10 @@ def test_every_entry_is_complete(name: str) -> None:
     assert entry.state.startswith("O(")
     assert set(entry.exceptions) <= set(range(1, 8))
     assert all(entry.exceptions.values())
-    model = entry.cls(k=2)  # type: ignore[call-arg]
+    given = {"k": 2} if entry.kind == "learner" else {}
+    model = entry.cls(**given)
     assert model.state()["operator"] == name
-    assert repr(model).startswith(f"{entry.cls.__name__}(k=2")
+    assert repr(model).startswith(f"{entry.cls.__name__}(")
     parameters = inspect.signature(entry.cls).parameters.values()
     assert all(parameter.kind is parameter.KEYWORD_ONLY for parameter in parameters)
     assert model.params.keys() == {parameter.name for parameter in parameters}
@@ -36,7 +37,16 @@ def test_every_entry_is_complete(name: str) -> None:
 def test_every_learner_is_registered() -> None:
     for module in pkgutil.iter_modules(learners.__path__, "sluiceway.operators.learners."):
         __import__(module.name)
-    assert {entry.cls for entry in OPERATORS.values()} == set(LinearLearner.__subclasses__())
+    registered = {entry.cls for entry in OPERATORS.values() if entry.kind == "learner"}
+    assert registered == set(LinearLearner.__subclasses__())
+
+
+def test_a_kind_is_asked_for_by_name() -> None:
+    assert learner("ofs") is OPERATORS["ofs"].cls
+    assert column_selector("saola") is OPERATORS["saola"].cls
+    assert instance_selector("saola-stream") is OPERATORS["saola-stream"].cls
+    with pytest.raises(SettingsError, match='"saola" is of the kind column-selector; a learner is needed here'):
+        learner("saola")
 
 
 def test_an_unknown_name_is_answered_with_the_nearest() -> None:

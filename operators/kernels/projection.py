@@ -1,0 +1,18 @@
+"""Projection onto a ball around 0: w <- min(1, R / ‖w‖₂) w."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sluiceway.operators.kernels.compile import kernel
+from sluiceway.operators.kernels.slots import Model, norm, scale
+
+
+@kernel
+def project(m: Model, entrants: int, radius: float) -> None:
+    length = norm(m, entrants)
+    if length == np.inf:  # the squares left the range of floats, the weights did not
+        scale(m, entrants, 2.0**-600)
+        length = norm(m, entrants)
+    if length > radius:
+        scale(m, entrants, radius / length)

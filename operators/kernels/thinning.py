@@ -1,0 +1,47 @@
+"""A random set of features instead of the largest weights: what the random baselines keep.
+
+The set is never made: how many of the n non-zero weights it holds is hypergeometric, and which ones is decided by a
+random number for each feature key. Both come from (seed, instance number), so the order of features does not matter.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sluiceway.operators.kernels.compile import kernel
+from sluiceway.operators.kernels.random import draw, stream_of, uniform
+from sluiceway.operators.kernels.slots import ACTIVE, VERSION, Model
+from sluiceway.operators.kernels.truncation import nth_smallest
+
+HOW_MANY, WHICH = 0, 1
+
+
+@kernel
+def thin_out(m: Model, entrants: int, k: int, d: int, seed: int) -> None:
+    """Weights and entrants outside a uniformly random set of k of the d features become 0."""
+    active = m.counts[ACTIVE]
+    which = stream_of(seed, m.counts[VERSION], WHICH)
+    n = 0
+    for slot in range(1, active + 1):
+        if m.weight[slot] != 0.0:
+            m.ordering[n] = np.int64(draw(which, m.key[slot]))
+            n += 1
+    for e in range(entrants):
+        m.ordering[n] = np.int64(draw(which, m.name_key[m.entrant_name[e]]))
+        n += 1
+    how_many = stream_of(seed, m.counts[VERSION], HOW_MANY)
+    staying = 0
+    for i in range(n):  # hypergeometric: each in turn meets k - staying places left among d - i
+        staying += uniform(draw(how_many, i)) * (d - i) < k - staying
+    last = nth_smallest(m.ordering, n, staying) if staying > 0 else np.int64(0)
+    for slot in range(1, active + 1):
+        if m.weight[slot] != 0.0:
+            if staying > 0 and np.int64(draw(which, m.key[slot])) <= last:
+                staying -= 1
+            else:
+                m.weight[slot] = 0.0
+    for e in range(entrants):
+        if staying > 0 and np.int64(draw(which, m.name_key[m.entrant_name[e]])) <= last:
+            staying -= 1
+        else:
+            m.entrant[e] = 0.0

@@ -1,0 +1,168 @@
+"""Alpha-investing: a feature must improve a linear model more than chance, and chance is rationed.
+
+Zhou, Foster, Stine, Ungar: "Streamwise Feature Selection", JMLR 7, 2006, figure 1.
+
+    α_i = w_i / (2 i)
+    p = p-value of adding x_i to the linear model (with intercept)
+    p < α_i:    add x_i,  w_{i+1} = w_i - α_i + α_Δ
+    else:                 w_{i+1} = w_i - α_i
+
+| symbol | here | what |
+|---|---|---|
+| w | `wealth` | the chance of a false feature that may still be spent; `wealth` at the start |
+| α_Δ | `payout` | what a feature that enters earns |
+| i | `TESTED` | columns of this generation, this one included |
+| Q | `shelf.floats` at held places | the model's columns, each without what those before it explain, at length 1 |
+| e | `shelf.floats[TARGET]` | the target without what the model explains, at length 1 |
+
+The model is never fitted again. With Q at hand, the new column is made orthogonal to it (twice: once is not enough for
+rounding), and its correlation r with e gives the t test of its coefficient: t² = ν r² / (1 - r²), ν = N - |S| - 2.
+The intercept is real: columns and target are centred. A column that the model explains already is redundant, and its
+verdict names the feature that explains most of it. A feature's weight is |r| when it entered.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sluiceway.operators.kernels.compile import kernel
+from sluiceway.operators.kernels.correlation import dot, rounded
+from sluiceway.operators.kernels.held import (
+    HELD,
+    IRRELEVANT,
+    REDUNDANT,
+    SELECTED,
+    Events,
+    Held,
+    arrive,
+    has_room,
+    hold,
+)
+from sluiceway.operators.kernels.shelf import CANDIDATE, FIRST_HELD, FISHER_Z, TARGET, Shelf
+from sluiceway.operators.kernels.tails import correlation_tail
+from sluiceway.operators.selectors.columns import Block, ShelfSelector
+from sluiceway.operators.selectors.params import share
+
+WEALTH, TESTED = 0, 1
+EXPLAINED = 1e-10
+"""Less than this share of a column's (or the target's) variance is rounding."""
+
+
+@kernel
+def without(x: NDArray[np.float64], q: NDArray[np.float64], strand: NDArray[np.float64]) -> float:
+    """x <- x - (q . x) q; q . x."""
+    share_of_q = dot(q, x, strand)
+    for row in range(len(x)):
+        x[row] -= share_of_q * q[row]
+    return share_of_q
+
+
+@kernel
+def at_length_one(x: NDArray[np.float64], strand: NDArray[np.float64]) -> float:
+    """The squared length it had."""
+    square = dot(x, x, strand)
+    if square > 0.0:
+        factor = 1.0 / math.sqrt(square)
+        for row in range(len(x)):
+            x[row] *= factor
+    return square
+
+
+@kernel
+def explain(shelf: Shelf, q: NDArray[np.float64]) -> None:
+    """e <- what q leaves of e."""
+    e = shelf.floats[TARGET]
+    without(e, q, shelf.strand)
+    if at_length_one(e, shelf.strand) < EXPLAINED:
+        e[:] = 0.0
+
+
+@kernel
+def learn_columns(
+    columns: NDArray[np.float64], keys: NDArray[np.int64], start: int,
+    shelf: Shelf, held: Held, events: Events, ration: NDArray[np.float64], payout: float,
+) -> int:  # fmt: skip
+    for i in range(start, len(columns)):
+        if not has_room(held, events):
+            return i
+        ration[TESTED] += 1
+        alpha = ration[WEALTH] / (2 * ration[TESTED])
+        ration[WEALTH] -= alpha
+        if not arrive(shelf, held, events, i, columns[i]):
+            continue
+        x = shelf.floats[CANDIDATE]
+        count = held.counts[HELD]
+        largest = 0.0
+        for s in range(count):
+            share_of_q = without(x, shelf.floats[held.order[s]], shelf.strand)
+            if abs(share_of_q) > largest:
+                largest = abs(share_of_q)
+                events.by[i, 0] = held.number[held.order[s]]
+        for s in range(count):
+            without(x, shelf.floats[held.order[s]], shelf.strand)
+        if at_length_one(x, shelf.strand) < EXPLAINED:
+            events.outcome[i] = REDUNDANT
+            continue
+        events.by[i, 0] = 0
+        r = rounded(dot(x, shelf.floats[TARGET], shelf.strand))
+        if correlation_tail(r * r, shelf.rows - count - 2) < alpha:
+            events.outcome[i] = SELECTED
+            ration[WEALTH] += payout
+            hold(shelf, held, count, r, keys[i])
+            explain(shelf, x)
+        else:
+            events.outcome[i] = IRRELEVANT
+    return len(columns)
+
+
+class AlphaInvesting(ShelfSelector):
+    """Alpha-investing: columns enter a linear model one by one and never leave it.
+
+    >>> model = AlphaInvesting()
+    >>> model.begin([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+    >>> model.learn_feature("rising", [1.1, 1.9, 3.2, 3.9, 5.1, 5.9]).kept
+    True
+    >>> model.learn_feature("again", [2.2, 3.8, 6.4, 7.8, 10.2, 11.8])
+    Verdict(kept=False, removed=(), reason='redundant', by=('rising',), returned=())
+    >>> round(model.metrics()["wealth"], 4)
+    0.5625
+    """
+
+    NAME: ClassVar[str] = "alpha-investing"
+    KERNEL = learn_columns
+
+    def __init__(self, *, wealth: float = 0.5, payout: float = 0.5) -> None:
+        super().__init__(measure=FISHER_Z)
+        self._wealth = share("wealth", wealth)
+        self._payout = share("payout", payout)
+        self._ration = np.array((self._wealth, 0.0))
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return {"wealth": self._wealth, "payout": self._payout}
+
+    def metrics(self) -> dict[str, float]:
+        return super().metrics() | {"wealth": float(self._ration[WEALTH])}
+
+    def state(self) -> dict[str, Any]:
+        return super().state() | {"wealth": float(self._ration[WEALTH]), "tested": int(self._ration[TESTED])}
+
+    def _start(self, target: NDArray[np.float64], targets: int, version: int) -> None:
+        super()._start(target, targets, version)
+        self._ration[:] = (self._wealth, 0)
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        super()._restore(state)
+        self._ration[:] = (state["wealth"], state["tested"])
+        for place in range(FIRST_HELD, FIRST_HELD + len(state["names"])):
+            explain(self._shelf, self._shelf.floats[place])
+
+    def _learn_columns(self, block: Block, start: int, events: Events) -> int:
+        return learn_columns(
+            block.columns, block.keys, start, self._shelf, self._held, events, self._ration, self._payout
+        )

@@ -1,0 +1,52 @@
+"""FCBF: the fast correlation-based filter, the batch method that SAOLA is compared with.
+
+Yu, Liu: "Feature Selection for High-Dimensional Data: A Fast Correlation-Based Filter Solution", ICML 2003, figure 2.
+
+    S = the features with SU(F, C) > δ, in order of SU(F, C), largest first
+    for each Fp in S, in order:
+        for each Fq in S after Fp:
+            SU(Fp, Fq) >= SU(Fq, C):    S <- S - Fq
+
+| symbol | here | what |
+|---|---|---|
+| SU | `symmetric_uncertainty` | 2 I(X;Y) / (H(X) + H(Y)) |
+| C | `TARGET` | target |
+| δ | `delta` | the relevance threshold |
+
+Equal relevances are ordered by feature key. Batch: the answer after each column is that for all columns since the
+target, so all relevant columns are held (up to `max_features`); a flow runs it over windows, each with its own target.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from sluiceway.operators.kernels.dominance import AT_LEAST
+from sluiceway.operators.kernels.shelf import SYMMETRIC_UNCERTAINTY
+from sluiceway.operators.selectors.params import least_relevance, share
+from sluiceway.operators.selectors.ranked import RankedSelector
+
+
+class FCBF(RankedSelector):
+    """The fast correlation-based filter over all columns since the target.
+
+    >>> model = FCBF()
+    >>> model.begin([1, 1, 1, -1, -1, -1])
+    >>> model.learn_feature("noisy", [1, 1, 0, 0, 0, 0]).kept
+    True
+    >>> model.learn_feature("clean", [1, 1, 1, 0, 0, 0]).removed
+    (Removed(feature='noisy', by=('clean',)),)
+    """
+
+    NAME: ClassVar[str] = "fcbf"
+
+    def __init__(self, *, delta: float = 0.0, max_features: int = 10_000) -> None:
+        super().__init__(measure=SYMMETRIC_UNCERTAINTY, rule=AT_LEAST, max_features=max_features)
+        self._delta = share("delta", delta, zero=True)
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return {"delta": self._delta, "max_features": self._max_features}
+
+    def _least(self) -> float:
+        return least_relevance(SYMMETRIC_UNCERTAINTY, self.rows, 0.0, self._delta)

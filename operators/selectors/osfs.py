@@ -1,0 +1,106 @@
+"""OSFS: online streaming feature selection by approximate Markov blankets.
+
+Wu, Yu, Ding, Wang, Zhu: "Online Feature Selection with Streaming Features", IEEE TPAMI 35(5), 2013 (OSFS).
+
+    F and C independent:                                             discard F
+    S <- S + F
+    for each Y in S, in order of arrival:
+        Y and C independent given some Z ⊆ S - Y, |Z| <= k:          S <- S - Y
+
+| symbol | here | what |
+|---|---|---|
+| C, F, Y | `TARGET`, `CANDIDATE`, `y` | target, new feature, a candidate (the new one is the last) |
+| S | `held` | the candidate features, the paper's BCF |
+| k | `max_subset` | how many features are conditioned on at most |
+
+The subsets Z are tried from small to large, in order of arrival; the first one found is what made Y redundant.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sluiceway.operators.kernels.compile import kernel
+from sluiceway.operators.kernels.held import (
+    HELD,
+    IRRELEVANT,
+    NOBODY,
+    REDUNDANT,
+    REMOVED,
+    SELECTED,
+    Events,
+    Held,
+    arrive,
+    close_up,
+    has_room,
+    hold,
+    note_subset,
+)
+from sluiceway.operators.kernels.independence import Tests, correlate, independent, rename, separating
+from sluiceway.operators.kernels.shelf import CANDIDATE, TARGET, Shelf, dependence
+from sluiceway.operators.selectors.columns import Block
+from sluiceway.operators.selectors.conditional import ConditionalSelector
+
+
+@kernel
+def learn_columns(
+    columns: NDArray[np.float64], keys: NDArray[np.int64], start: int,
+    shelf: Shelf, held: Held, events: Events, tests: Tests,
+) -> int:  # fmt: skip
+    for i in range(start, len(columns)):
+        if not has_room(held, events):
+            return i
+        if not arrive(shelf, held, events, i, columns[i]):
+            continue
+        correlate(shelf, tests, CANDIDATE, held.order, 0)
+        if independent(shelf, tests, CANDIDATE, 0):
+            events.outcome[i] = IRRELEVANT
+            continue
+        events.outcome[i] = SELECTED
+        count = held.counts[HELD]
+        correlate(shelf, tests, CANDIDATE, held.order, count)
+        place = hold(shelf, held, count, dependence(shelf, CANDIDATE, TARGET), keys[i])
+        rename(tests, place, held.order, count)
+        removed = 0
+        for s in range(count + 1):
+            y = held.order[s]
+            others = 0
+            for t in range(count + 1):
+                if t != s and held.selected[held.order[t]]:
+                    tests.pool[others] = held.order[t]
+                    others += 1
+            size = separating(shelf, tests, y, others, NOBODY)
+            if size < 0:
+                continue
+            removed += 1
+            if y == place:
+                events.outcome[i] = REDUNDANT
+                for k in range(size):
+                    events.by[i, k] = held.number[tests.subset[k]]
+                held.selected[y] = False
+            else:
+                note_subset(held, events, i, REMOVED, y, tests.subset, size)
+        if removed:
+            close_up(held)
+    return len(columns)
+
+
+class OSFS(ConditionalSelector):
+    """OSFS: every candidate is tested again, given subsets of the others, whenever a relevant feature comes.
+
+    >>> model = OSFS(test="g2")
+    >>> model.begin([1, 1, 1, 1, 0, 0, 0, 0] * 8)
+    >>> model.learn_feature("noisy", [1, 1, 1, 0, 0, 0, 0, 1] * 8).kept
+    True
+    >>> model.learn_feature("clean", [1, 1, 1, 1, 0, 0, 0, 0] * 8).removed
+    (Removed(feature='noisy', by=('clean',)),)
+    """
+
+    NAME: ClassVar[str] = "osfs"
+    KERNEL = learn_columns
+
+    def _learn_columns(self, block: Block, start: int, events: Events) -> int:
+        return learn_columns(block.columns, block.keys, start, self._shelf, self._held, events, self._tests)
