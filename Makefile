@@ -4,10 +4,13 @@ PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help test lint bench crash broker
+.PHONY: help demo test lint bench crash broker
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
+
+demo: $(READY) ## a stream, a flow, no broker: see features being selected
+	@$(VENV)/bin/sluiceway demo $(ARGS)
 
 test: lint ## ruff, mypy, import-linter, then all tests
 	$(PY) -m pytest

@@ -110,7 +110,7 @@ class Settings(Section):
     @classmethod
     def parse(cls, content: Mapping[str, Any], directory: Path = Path()) -> Self:
         """Validate settings given as nested mappings."""
-        filled = _fill_in(dict(content), "")
+        filled = fill_in(dict(content), "")
         try:
             return cls.model_validate({**filled, "directory": directory})
         except ValidationError as problem:
@@ -190,10 +190,10 @@ def _unknown(key: str, known: Mapping[str, Any]) -> str:
     return f"{key!r}; did you mean {near[0]!r}?" if near else f"{key!r}; it has {', '.join(known)}"
 
 
-def _fill_in(value: Any, where: str) -> Any:
+def fill_in(value: Any, where: str) -> Any:
     """Replace ${NAME} in texts by the environment's value."""
     if isinstance(value, dict):
-        return {key: _fill_in(inner, f"{where}{key}.") for key, inner in value.items()}
+        return {key: fill_in(inner, f"{where}{key}.") for key, inner in value.items()}
     if not isinstance(value, str):
         return value
 

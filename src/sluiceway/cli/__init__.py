@@ -8,22 +8,54 @@ import typer
 
 from sluiceway.errors import SettingsError, SluicewayError
 
-from . import check, run
+from . import check, demo, operators, run
 
 app = typer.Typer(
     name="sluiceway",
     help="Feature selection on streams: instances in, selection snapshots out, exactly once.",
-    no_args_is_help=True,
+    epilog="Begin with: sluiceway demo",
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command()(demo.demo)
 app.command()(run.run)
 app.command()(check.check)
+app.command()(operators.operators)
+
+
+@app.callback(invoke_without_command=True)
+def sluiceway(
+    context: typer.Context,
+    version: bool = typer.Option(False, "--version", help="Print the version and leave."),
+) -> None:
+    if version:
+        from sluiceway import __version__
+
+        print(__version__)
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        print(context.get_help())
 
 
 def main() -> None:
-    """Entry point. Exit codes: 0 done or stopped, 1 the flow failed, 2 a user's mistake."""
+    """Entry point. Exit codes: 0 done or stopped, 1 the world failed, 2 a user's mistake, 130 interrupted."""
     try:
-        app()
+        code = app(standalone_mode=False)
     except SluicewayError as problem:
         print(f"sluiceway: {problem}", file=sys.stderr)
         sys.exit(2 if isinstance(problem, SettingsError) else 1)
+    except Exception as problem:
+        print(f"sluiceway: {_usage(problem)}", file=sys.stderr)
+        sys.exit(2)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _usage(problem: Exception) -> str:
+    """The sentence for arguments that cannot be understood; anything else is a bug, and is raised again."""
+    tell = getattr(problem, "format_message", None)  # only the parser's own exceptions have it
+    if tell is None:
+        raise problem
+    what = str(tell()).strip().rstrip(".")
+    context = getattr(problem, "ctx", None)
+    where = "" if context is None else f"; see `{context.command_path} --help`"
+    return f"{what[:1].lower()}{what[1:]}{where}"

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import logging
 import sys
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from sluiceway.flows.progress import Progress
 
 
 def run(
@@ -28,44 +32,82 @@ def run(
         typer.Option("--adopt", help="Go on although store and output tell different stories (see the refusal)."),
     ] = False,
 ) -> None:
-    """Run FLOW. SIGTERM or Ctrl-C finishes the epoch, checkpoints and exits 0; run again to go on.
+    """Run FLOW until its input ends or it is stopped.
 
-    sluiceway run spam.toml --recovery ./spam-store --checkpoint-every 0.5
+    SIGTERM or Ctrl-C finishes the epoch, checkpoints and exits 0; run again to go on. On a terminal it shows how far
+    it is. Several processes run one flow together under Bytewax's variables (BYTEWAX_ADDRESSES, BYTEWAX_PROCESS_ID).
+
+    \b
+    sluiceway run spam.toml --recovery ./spam-store
+    sluiceway run spam.toml --recovery ./spam-store --checkpoint-every 0.5 --create-topics
     """
     from sluiceway.errors import SettingsError
+    from sluiceway.flows.progress import Progress
     from sluiceway.flows.run import run as run_flow
     from sluiceway.flows.settings import Settings
     from sluiceway.flows.topics.bounds import Bounds
+    from sluiceway.flows.topics.url import DirectoryTopic
 
     if not 0.05 <= checkpoint_every <= 300:
         raise SettingsError(f"--checkpoint-every must lie between 0.05 and 300 seconds, not {checkpoint_every:g}")
     if not 1 <= recovery_partitions <= 1000:
         raise SettingsError(f"--recovery-partitions must lie between 1 and 1000, not {recovery_partitions}")
-    logging.basicConfig(level=logging.WARNING, format="sluiceway: %(name)s: %(message)s", stream=sys.stderr)
+    tell_warnings()
     settings = Settings.load(flow)
+    progress = Progress()
 
-    def started(bounds: Bounds) -> None:
-        until = "until stopped" if None in bounds.stops else "to the end"
-        where = f"checkpoints every {checkpoint_every:g} s in {recovery}" if recovery else "no checkpoints"
-        say(
-            f"{settings.flow.name}: {settings.operator.name} on {settings.instances}"
-            f" ({len(bounds)} partitions, {until}); {where}"
+    with ExitStack() as display:
+
+        def started(bounds: Bounds) -> None:
+            until = "until stopped" if None in bounds.stops else "to the end"
+            where = f"checkpoints every {checkpoint_every:g} s in {recovery}" if recovery else "no checkpoints"
+            say(
+                f"{settings.flow.name}: {settings.operator.name} on {settings.instances}"
+                f" ({len(bounds)} partitions, {until}); {where}"
+            )
+            if recovery is None:
+                say("without --recovery a restart begins anew and sends its output again")
+            if sys.stderr.isatty():
+                display.enter_context(_live(progress, in_bytes=isinstance(settings.instances, DirectoryTopic)))
+
+        stopped = run_flow(
+            settings,
+            recovery=recovery,
+            checkpoint_seconds=checkpoint_every,
+            partitions=recovery_partitions,
+            create_topics=create_topics,
+            adopt=adopt,
+            on_start=started,
+            on_compile=lambda: say("compiling the operator's kernels, once for this installation (some seconds) ..."),
+            progress=progress,
         )
-        if recovery is None:
-            say("without --recovery a restart begins anew and sends its output again")
+    how = "stopped at a checkpoint" if stopped else "the input has ended"
+    say(f"{settings.flow.name}: {how}; {progress.records:,} records in {progress.seconds:.1f} s")
 
-    stopped = run_flow(
-        settings,
-        recovery=recovery,
-        checkpoint_seconds=checkpoint_every,
-        partitions=recovery_partitions,
-        create_topics=create_topics,
-        adopt=adopt,
-        on_start=started,
-        on_compile=lambda: say("compiling the operator's kernels, once for this installation (some seconds) ..."),
-    )
-    say(f"{settings.flow.name}: stopped at a checkpoint" if stopped else f"{settings.flow.name}: the input has ended")
+
+def _live(progress: Progress, *, in_bytes: bool) -> AbstractContextManager[object]:
+    """Drawn about once a second by a thread of its own, and gone at the end."""
+    from rich.live import Live
+
+    from sluiceway.cli.progress import ProgressView
+    from sluiceway.cli.screen import console
+
+    view = ProgressView(progress, in_bytes=in_bytes)
+    return Live(get_renderable=view, console=console(stderr=True), refresh_per_second=1, transient=True)
 
 
 def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
+
+
+class _Stderr(logging.StreamHandler):  # type: ignore[type-arg]
+    """Writes to what `sys.stderr` is at the time: a live display takes it over, and lets lines pass above itself."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.stream = sys.stderr
+        super().emit(record)
+
+
+def tell_warnings() -> None:
+    """Warnings of libraries as lines of ours."""
+    logging.basicConfig(level=logging.WARNING, format="sluiceway: %(name)s: %(message)s", handlers=[_Stderr()])

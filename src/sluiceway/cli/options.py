@@ -1,0 +1,37 @@
+"""Arguments that several verbs share, and what they mean."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from sluiceway.kafka import Config
+
+KafkaSettings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-X",
+        "--kafka",
+        help="A setting of the Kafka client in librdkafka's words, as in a flow's [kafka];"
+        " ${NAME} is taken from the environment. May be repeated.",
+        metavar="NAME=VALUE",
+        show_default=False,
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="JSON for programs instead of a table for people.")]
+
+
+def kafka_settings(given: list[str] | None) -> Config:
+    """`-X name=value` options as the client's settings."""
+    from sluiceway.errors import SettingsError
+    from sluiceway.flows.settings import fill_in
+
+    settings = {}
+    for setting in given or []:
+        name, equals, value = setting.partition("=")
+        if not (name and equals):
+            raise SettingsError(f"-X takes NAME=VALUE, for example security.protocol=SASL_SSL, not {setting!r}")
+        settings[name] = fill_in(value, f"-X {name}")
+    return settings

@@ -1,0 +1,166 @@
+"""What people see of snapshots: tables that read well at 80 columns and without colour."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from sluiceway.schemas.records import Snapshot
+
+BAR = 16
+"""Columns of the longest bar."""
+
+
+def console(*, stderr: bool = False) -> Console:
+    return Console(stderr=stderr, highlight=False)
+
+
+def plain_table(title: str | None = None) -> Table:
+    return Table(
+        title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False
+    )
+
+
+def percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.1f} %"
+
+
+def moment(milliseconds: int) -> str:
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    except (OverflowError, ValueError, OSError):
+        return f"{milliseconds} ms"
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The newest snapshot of a stream, beside the one before it."""
+
+    now: Snapshot
+    before: Snapshot | None = None
+
+    @property
+    def key(self) -> str:
+        return f"{self.now.flow}/{self.now.stream}"
+
+    @property
+    def error(self) -> float | None:
+        return self.now.metrics.get("error_rate")
+
+    @property
+    def error_lately(self) -> float | None:
+        """Of the instances between the two snapshots."""
+        if self.before is None:
+            return None
+        mistakes, earlier = self.now.metrics.get("mistakes"), self.before.metrics.get("mistakes")
+        learnt = self.now.version - self.before.version
+        return (mistakes - earlier) / learnt if mistakes is not None and earlier is not None and learnt > 0 else None
+
+    def next(self, snapshot: Snapshot) -> View:
+        return View(snapshot, self.now)
+
+
+def changes(snapshot: Snapshot) -> str:
+    """`+ entered - left`, in words."""
+    return " ".join([f"+{name}" for name in snapshot.entered] + [f"-{name}" for name in snapshot.left])
+
+
+def line(view: View) -> str:
+    """A snapshot as one line."""
+    now = view.now
+    error = "" if view.error is None else f"  error {percent(view.error)}"
+    if view.error_lately is not None:
+        error += f" (lately {percent(view.error_lately)})"
+    return f"{view.key}  version {now.version:,}  {now.n_selected} selected{error}  {changes(now)}".rstrip()
+
+
+def heading(view: View) -> Text:
+    now = view.now
+    params = ", ".join(f"{name}={value}" for name, value in now.params.items())
+    text = Text(no_wrap=False)
+    text.append(view.key, style="bold")
+    text.append(f"  {now.operator} ({params})\n")
+    text.append(f"version {now.version:,}, seen {now.seen:,}")
+    text.append(f", {moment(now.ts)}" if now.ts else "")
+    text.append(f", {now.reason}\n")
+    if view.error is not None:
+        text.append(f"error {percent(view.error)}")
+        if view.error_lately is not None:
+            text.append(f", lately {percent(view.error_lately)}")
+        text.append("; ")
+    entered, left = len(now.entered), len(now.left)
+    text.append(f"{now.n_selected:,} selected, {entered} entered (+), {left} left (-)")
+    others = {name: value for name, value in now.metrics.items() if name not in ("mistakes", "error_rate")}
+    if others:
+        text.append("\n" + ", ".join(f"{name} {value}" for name, value in others.items()))
+    return text
+
+
+def features(snapshot: Snapshot, rows: int | None = None, known: frozenset[str] | None = None) -> Table:
+    """The selected features, then those that have left; `known` marks the truly relevant ones with a star."""
+    table = plain_table()
+    table.add_column("", width=1)
+    table.add_column("feature", no_wrap=True, overflow="ellipsis", ratio=1, min_width=12)
+    table.add_column("weight", justify="right", no_wrap=True)
+    table.add_column("", width=BAR, no_wrap=True)
+    table.add_column("since", justify="right", no_wrap=True)
+    if known is not None:
+        table.add_column("relevant", no_wrap=True)
+    entered = set(snapshot.entered)
+    left = snapshot.left if rows is None else snapshot.left[: max(rows // 3, rows - len(snapshot.selected))]
+    shown = snapshot.selected if rows is None else snapshot.selected[: max(rows - len(left), 1)]
+    largest = max((abs(entry.weight) for entry in snapshot.selected), default=0.0)
+    for entry in shown:
+        new = entry.feature in entered
+        cells: list[RenderableType] = [
+            "+" if new else "",
+            Text(entry.feature),
+            f"{entry.weight:.4g}",
+            "█" * round(BAR * abs(entry.weight) / largest) if largest else "",
+            f"{entry.since:,}",
+        ]
+        if known is not None:
+            cells.append("yes" if entry.feature in known else "no")
+        table.add_row(*cells, style="green" if new else None)
+    for name in left:
+        table.add_row("-", Text(name), "left", style="red")
+    hidden = snapshot.n_selected - len(shown)
+    if hidden > 0:
+        table.add_row("", f"... and {hidden:,} more", style="dim")
+    return table
+
+
+def detail(view: View, rows: int | None = None) -> RenderableType:
+    """One stream, whole."""
+    return Group(heading(view), features(view.now, rows))
+
+
+def overview(views: Sequence[View], rows: int | None = None) -> RenderableType:
+    """Many streams, a row each."""
+    table = plain_table()
+    table.add_column("flow/stream", no_wrap=True, overflow="ellipsis", min_width=12)
+    table.add_column("version", justify="right", no_wrap=True)
+    table.add_column("error", justify="right", no_wrap=True)
+    table.add_column("lately", justify="right", no_wrap=True)
+    table.add_column("n", justify="right", no_wrap=True)
+    table.add_column("largest weights; + entered, - left", no_wrap=True, overflow="ellipsis", ratio=1)
+    for view in views[:rows]:
+        now = view.now
+        text = Text(", ".join(entry.feature for entry in now.selected[:3]))
+        for name in now.entered:
+            text.append(f" +{name}", style="green")
+        for name in now.left:
+            text.append(f" -{name}", style="red")
+        table.add_row(
+            Text(view.key), f"{now.version:,}", percent(view.error), percent(view.error_lately), f"{now.n_selected:,}",
+            text,
+        )  # fmt: skip
+    if rows is not None and len(views) > rows:
+        table.add_row(f"... and {len(views) - rows:,} more", style="dim")
+    return table
