@@ -67,7 +67,7 @@ def _resolve(path: Path, position: Position) -> int:
     if position.kind == "offset":
         return position.value
     ends, times, at = [0], [], 0
-    with path.open("rb") as lines:
+    with _open(path) as lines:
         for line in lines:
             if not line.endswith(b"\n"):
                 break
@@ -88,6 +88,13 @@ def _ts(line: bytes) -> int:
     return ts if isinstance(ts, int) else 0
 
 
+def _open(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except OSError as problem:
+        raise FlowError(f"{path} cannot be read: {problem.strerror}") from None
+
+
 class DirectoryReader:
     """Reads one partition file, waiting at its end for more."""
 
@@ -96,11 +103,12 @@ class DirectoryReader:
         self._partition = partition
         self.stop = stop
         self._path = partition_path(topic, partition)
+        self._file = _open(self._path)
         try:
-            self._file: BinaryIO = self._path.open("rb")
-        except OSError as problem:
-            raise FlowError(f"{self._path} cannot be read: {problem.strerror}") from None
-        self._check_start()
+            self._check_start()
+        except FlowError:
+            self._file.close()
+            raise
 
     def _check_start(self) -> None:
         size = os.fstat(self._file.fileno()).st_size
@@ -190,12 +198,24 @@ class _PartitionFile:
 
     def __init__(self, path: Path, position: int) -> None:
         self._path = path
-        self._file = path.open("r+b", buffering=0)
+        try:
+            self._file = path.open("r+b", buffering=0)
+        except OSError as problem:
+            raise FlowError(f"{path} cannot be written: {problem.strerror}") from None
+        self._position = position
+        try:
+            self._take()
+        except FlowError:
+            self._file.close()
+            raise
+
+    def _take(self) -> None:
+        """Be the only writer, from the last whole line on."""
+        path, position = self._path, self._position
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise FlowError(f"{path} is being written by another process; a directory topic has one writer") from None
-        self._position = position
         self._standing = self._cut_torn_line()
         if self._standing < position:
             raise FlowError(

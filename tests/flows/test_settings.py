@@ -61,17 +61,17 @@ def test_good_settings() -> None:
         ({"flow": None}, r"^the setting flow is missing$"),
         ({"operator": {"name": None}}, r"^the setting operator\.name is missing$"),
         ({"topics": {"dead_letters": None}}, r"^the setting topics\.dead_letters is missing$"),
-        ({"topics": {"selections": "localhost/x"}}, r"^'localhost/x' is no topic; write kafka://host:9092/name or dir:"),
+        ({"topics": {"selections": "localhost/x"}}, r"^'localhost/x' is no topic; write kafka://host:9092/name"),
         ({"topics": {"selections": "kafka://localhost/x"}}, r"written kafka://host:port/name"),
         ({"topics": {"selections": "kafka://h:1/a b"}}, r"'a b' is no topic name"),
         ({"topics": {"selections": "dir:"}}, r"^'dir:' is no topic"),
-        ({"input": {"start": "yesterday"}}, r"^'yesterday' is no position in a topic; write beginning, end, an offset N"),
+        ({"input": {"start": "yesterday"}}, r"^'yesterday' is no position in a topic; write beginning, end,"),
         ({"input": {"stop": "2024-13-01"}}, r"^'2024-13-01' is no position"),
         ({"input": {"start": True}}, r"^input\.start = True: "),
         ({"input": {"classes": ["ham"]}}, r"^input\.classes must name two classes, negative first"),
         ({"input": {"classes": ["ham", "ham"]}}, r"^input\.classes must name two classes"),
         ({"input": {"feature_names": ["a", "a"]}}, r"^input\.feature_names must not repeat a name$"),
-        ({"operator": {"name": "osf"}}, r'^there is no operator "osf"; did you mean "ofs"\?$'),
+        ({"operator": {"name": "perceptron-truncatd"}}, r'did you mean "perceptron-truncated"\?$'),
         ({"operator": {"name": "zzzzz"}}, r'^there is no operator "zzzzz"; there are: ofs, '),
         ({"operator": {"etta": 0.1}}, r"^operator 'ofs' has no parameter 'etta'; did you mean 'eta'\?$"),
         ({"operator": {"k": None}}, r"^operator 'ofs' needs k$"),
@@ -108,13 +108,13 @@ def test_the_environment_fills_in(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_files_that_are_no_flow(tmp_path: Path) -> None:
     missing = tmp_path / "missing.toml"
-    with pytest.raises(SettingsError, match="there is no flow file .*missing.toml"):
+    with pytest.raises(SettingsError, match=r"there is no flow file .*missing.toml"):
         Settings.load(missing)
     with pytest.raises(SettingsError, match="cannot be read"):
         Settings.load(tmp_path)
     broken = tmp_path / "broken.toml"
     broken.write_text("[flow\n")
-    with pytest.raises(SettingsError, match="broken.toml is not TOML: .*line 1"):
+    with pytest.raises(SettingsError, match=r"broken.toml is not TOML: .*line 1"):
         Settings.load(broken)
     broken.write_bytes(b"a = '\xff'")
     with pytest.raises(SettingsError, match="cannot be read"):

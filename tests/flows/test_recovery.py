@@ -1,0 +1,214 @@
+"""The checkpoint store: whose it is, who holds it, what a death leaves in it."""
+
+from __future__ import annotations
+
+import pickle
+import sqlite3
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import bytewax.operators as op
+import orjson
+import pytest
+from bytewax.dataflow import Dataflow
+from bytewax.testing import TestingSink, TestingSource, cluster_main
+
+from sluiceway.errors import FlowError, SettingsError
+from sluiceway.flows.recovery import Store
+from sluiceway.flows.topics.bounds import Bounds
+
+OURS: dict[str, Any] = {
+    "flow": "f", "input": "dir:/t", "input_partitions": 1, "operator": "ofs", "params": {"k": 3, "eta": 0.2},
+}  # fmt: skip
+
+
+def opened(directory: Path, process: int = 0, cluster: tuple[str, ...] = (), **changes: Any) -> Store:
+    store = Store(directory)
+    try:
+        store.open({**OURS, **changes}, partitions=2, process=process, cluster=cluster)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def test_a_store_is_made_once_and_opened_again(tmp_path: Path) -> None:
+    first = opened(tmp_path / "a" / "store")
+    assert first.is_new
+    first.close()
+    assert sorted(path.name for path in first.directory.glob("part-*.sqlite3")) == ["part-0.sqlite3", "part-1.sqlite3"]
+    second = opened(first.directory)
+    assert not second.is_new
+    second.close()
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"flow": "g"}, r'was made with flow = "f", the flow now has "g"'),
+        ({"operator": "perceptron-truncated"}, r'made with operator = "ofs", the flow now has "perceptron-truncated"'),
+        ({"params": {"k": 4, "eta": 0.2}}, r'made with params = \{"k":3,"eta":0.2\}, the flow now has \{"k":4'),
+        ({"input_partitions": 2}, r"made with input partitions = 1, the flow now has 2"),
+        ({"input": "dir:/u"}, r'made with input = "dir:/t"'),
+    ],
+)
+def test_another_flows_store_is_refused(tmp_path: Path, changes: dict[str, Any], sentence: str) -> None:
+    opened(tmp_path).close()
+    with pytest.raises(SettingsError, match=sentence) as caught:
+        opened(tmp_path, **changes)
+    assert "another name and another recovery directory, or undo the change" in str(caught.value)
+    opened(tmp_path).close()
+
+
+def test_a_store_of_another_version_is_refused(tmp_path: Path) -> None:
+    opened(tmp_path).close()
+    manifest = tmp_path / "sluiceway.json"
+    manifest.write_bytes(orjson.dumps({**orjson.loads(manifest.read_bytes()), "store_version": 99}))
+    with pytest.raises(FlowError, match="has version 99, this program knows 1; use the program that wrote it"):
+        opened(tmp_path)
+
+
+def test_a_foreign_or_broken_store_is_refused(tmp_path: Path) -> None:
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    sqlite3.connect(foreign / "part-0.sqlite3").close()
+    (foreign / "part-0.sqlite3").touch()
+    with pytest.raises(SettingsError, match="holds a recovery store that is not Sluiceway's"):
+        opened(foreign)
+    broken = opened(tmp_path / "broken")
+    broken.close()
+    (broken.directory / "sluiceway.json").write_text("{")
+    with pytest.raises(FlowError, match=r"sluiceway\.json cannot be read"):
+        opened(broken.directory)
+    damaged = opened(tmp_path / "damaged")
+    damaged.close()
+    (damaged.directory / "part-0.sqlite3").write_bytes(b"no database at all, but long enough to look like one" * 99)
+    with pytest.raises(FlowError, match="is damaged"):
+        opened(damaged.directory)
+    (tmp_path / "file").touch()
+    with pytest.raises(SettingsError, match="cannot be made"):
+        opened(tmp_path / "file" / "store")
+
+
+def test_one_store_serves_one_running_flow(tmp_path: Path) -> None:
+    first = opened(tmp_path)
+    with pytest.raises(FlowError, match=r"in use by process \d+ on .* \(flow 'f', since 2.*Z\); stop it first"):
+        opened(tmp_path)
+    first.close()
+    opened(tmp_path).close()
+
+
+def test_processes_of_one_cluster_share_a_store(tmp_path: Path) -> None:
+    cluster = ("a:1", "b:1")
+    first, second = opened(tmp_path, 0, cluster), opened(tmp_path, 1, cluster)
+    with pytest.raises(FlowError, match="in use by process"):
+        opened(tmp_path, 1, cluster)
+    with pytest.raises(FlowError, match="in use by process"):
+        opened(tmp_path, 2, ("a:1", "b:1", "c:1"))
+    first.close()
+    second.close()
+
+
+def test_bounds_are_pinned_until_a_clean_end(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    assert store.is_clean
+    bounds = Bounds((0, 5), (None, 17))
+    store.pin(bounds)
+    assert not store.is_clean
+    store.close()
+    again = opened(tmp_path)
+    assert not again.is_clean
+    assert again.bounds() == bounds
+    again.mark_clean()
+    assert again.is_clean
+    again.close()
+
+
+def test_a_refused_start_leaves_no_new_store(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    store.undo()
+    store.close()
+    another = opened(tmp_path, flow="g")
+    assert another.is_new
+    another.undo()
+    another.close()
+    old = opened(tmp_path)
+    old.close()
+    old = opened(tmp_path)
+    old.undo()
+    old.close()
+    again = opened(tmp_path)
+    assert not again.is_new
+    again.close()
+
+
+# -- purging, on Bytewax's own files -----------------------------------------------------------------------------------
+
+
+def sums(items: list[int], out: list[tuple[str, int]]) -> Dataflow:
+    def add(state: int | None, item: int) -> tuple[int, int]:
+        total = (state or 0) + item
+        return total, total
+
+    flow = Dataflow("f")
+    keyed = op.key_on("key", op.input("source", flow, TestingSource(items)), lambda _: "k")
+    op.output("sink", op.stateful_map("sum", keyed, add), TestingSink(out))
+    return flow
+
+
+def run(store: Store, items: list[int], out: list[tuple[str, int]]) -> None:
+    cluster_main(sums(items, out), [], 0, epoch_interval=timedelta(0), recovery_config=store.config())  # type: ignore[no-untyped-call]
+
+
+def snaps(directory: Path) -> list[tuple[str, str, int, bytes]]:
+    found = []
+    for path in sorted(directory.glob("part-*.sqlite3")):
+        with sqlite3.connect(path) as database:
+            found += database.execute("select step_id, state_key, snap_epoch, ser_change from snaps").fetchall()
+        database.close()
+    return sorted(found)
+
+
+def test_state_of_epochs_that_never_closed_is_dropped(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    out: list[tuple[str, int]] = []
+    items: list[Any] = [1, 2, 3]
+    run(store, items, out)
+    assert [total for _, total in out] == [1, 3, 6]
+    store.close()
+    whole = snaps(tmp_path)
+    resume = max(epoch for _, _, epoch, _ in whole) + 1
+
+    # what a death in the middle of a later epoch leaves behind: state that nobody has closed
+    for path in sorted(tmp_path.glob("part-*.sqlite3")):
+        with sqlite3.connect(path) as database:
+            for epoch in (resume + 1, resume + 2):
+                database.execute(
+                    "insert into snaps (step_id, state_key, snap_epoch, ser_change)"
+                    " select step_id, state_key, ?, ? from snaps where step_id like '%stateful%'"
+                    " and snap_epoch = (select max(snap_epoch) from snaps s where s.step_id = snaps.step_id)",
+                    (epoch, pickle.dumps(1000)),
+                )
+        database.close()
+    assert len(snaps(tmp_path)) > len(whole)
+
+    again = opened(tmp_path)
+    assert snaps(tmp_path) == whole
+    items.append(10)
+    run(again, items, out)
+    again.close()
+    assert out[-1] == ("k", 16)
+
+
+def test_positions_are_those_of_the_last_whole_checkpoint(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    assert store.positions("f.source") == {}
+    with sqlite3.connect(tmp_path / "part-0.sqlite3") as database:
+        for epoch, position in ((1, 10), (2, 25)):
+            row = ("f.source", "00000", epoch, pickle.dumps(position))
+            database.execute("insert into snaps (step_id, state_key, snap_epoch, ser_change) values (?, ?, ?, ?)", row)
+    database.close()
+    assert store.positions("f.source") == {0: 25}
+    assert store.positions("f.other") == {}
+    store.close()
