@@ -129,15 +129,15 @@ def latest(
     *,
     timeout: float = 60.0,
     kafka: broker.Config | None = None,
-) -> dict[StreamName, Snapshot]:
+) -> dict[tuple[str, str], Snapshot]:
     """What is selected now, by flow and stream: the newest snapshot of each, those that were retired left out.
 
     Reads the whole topic up to its end as of now, which a compacted topic keeps short; a `FlowError` if the broker does
-    not hand it over within `timeout` seconds. Names are tuples: `latest(url)["spam", "mail"]`.
+    not hand it over within `timeout` seconds. The names are tuples (`StreamName`): `latest(url)["spam", "mail"]`.
     """
     feed, streams = _open(url, CURRENT, "end", kafka), _Streams(url, flow, stream, {})
     deadline = time.monotonic() + timeout
-    found: dict[StreamName, Snapshot] = {}
+    found: dict[tuple[str, str], Snapshot] = {}
     try:
         while not feed.caught_up:
             if time.monotonic() > deadline:
@@ -163,7 +163,7 @@ class Subscription(Iterator[Snapshot]):
 
     def __next__(self) -> Snapshot:
         patience = None if self._timeout is None else time.monotonic() + self._timeout
-        current: dict[StreamName, Snapshot] = {}
+        current: dict[tuple[str, str], Snapshot] = {}
         try:
             while not self._ready:
                 cancelled = self._cancel is not None and self._cancel.is_set()
@@ -264,7 +264,7 @@ class _Streams:
         )
 
 
-def _keep_newest(found: dict[StreamName, Snapshot], entries: Iterable[_Entry], streams: _Streams) -> None:
+def _keep_newest(found: dict[tuple[str, str], Snapshot], entries: Iterable[_Entry], streams: _Streams) -> None:
     for entry in entries:
         if (snapshot := streams.take(entry)) is not None:
             found[StreamName(snapshot.flow, snapshot.stream)] = snapshot
