@@ -31,7 +31,7 @@ import orjson
 from numpy.typing import NDArray
 
 from sluiceway.schemas.batch import BINARY_LABELS, UNLABELLED, InstanceBatch
-from sluiceway.schemas.lane import DeadLetter, LaneBatch, RawPoll
+from sluiceway.schemas.lane import DeadLetter, LaneBatch, RawPoll, RawRecords
 
 Label = str | int | bool
 
@@ -128,7 +128,7 @@ class Decoder:
         streams: dict[str, _Rows] = {}
         by_key: dict[bytes | None, _Rows] = {}
         dead_letters: list[DeadLetter] = []
-        later_labels: dict[int, tuple[bytes | None, bytes | None]] = {}
+        raw: RawRecords = {}
         for at, (key, value) in enumerate(zip(poll.keys, poll.values, strict=True)):
             try:
                 try:
@@ -168,7 +168,7 @@ class Decoder:
                     raise _Refused("missing-x", "there is no x, and for a later label id or y is missing")
                 rows.add(at, x, id_, ts, target)
                 if x is None:
-                    later_labels[poll.offsets[at]] = key, value
+                    raw[poll.offsets[at]] = key, value
             except _Refused as refused:
                 message = _cut(refused.message, MESSAGE_LENGTH)
                 dead_letters.append(DeadLetter(poll.offsets[at], key, value, refused.error_class, message, STAGE))
@@ -178,7 +178,7 @@ class Decoder:
         filled = sorted((rows.at[0], stream) for stream, rows in streams.items() if rows.at)
         batches = [(stream, streams[stream].batch(offsets, next_offsets)) for _, stream in filled]
         self._keep_names(streams)
-        return LaneBatch(poll.lane, poll.start, poll.stop, poll.end, batches, dead_letters, later_labels)
+        return LaneBatch(poll.lane, poll.start, poll.stop, poll.end, batches, dead_letters, raw)
 
     def _stream_of(self, key: bytes | None, member: object, partition: int) -> str:
         if self.stream == "partition":

@@ -41,6 +41,7 @@ def snapshot(
     metrics: Mapping[str, float | None],
     params: Mapping[str, Any],
     source: Mapping[str, tuple[int, int]],
+    redundant: Mapping[str, Sequence[str]] | None = None,
 ) -> OutRecord:
     """The snapshot made after the input record at `offset`.
 
@@ -66,6 +67,7 @@ def snapshot(
         "selected": features,
         "entered": entered,
         "left": left,
+        **({} if redundant is None else {"redundant": redundant}),
         "metrics": metrics,
         "params": params,
         "source": {role: {"partition": at[0], "offset": at[1]} for role, at in source.items()},

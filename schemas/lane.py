@@ -8,9 +8,10 @@ nothing. A position is the offset of the next record to read.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sluiceway.schemas.batch import InstanceBatch
+RawRecords = dict[int, tuple[bytes | None, bytes | None]]
+"""Key and value by offset, as they came."""
 
 
 def lane_key(lane: int) -> str:
@@ -52,10 +53,11 @@ class LaneBatch:
     start: int
     stop: int
     end: bool
-    streams: list[tuple[str, InstanceBatch]]
+    streams: list[tuple[str, Any]]
+    """An `InstanceBatch`, or whatever else the flow's operator learns from."""
     dead_letters: list[DeadLetter]
-    later_labels: dict[int, tuple[bytes | None, bytes | None]] = field(default_factory=dict)
-    """Key and value of each later label by offset: should nothing wait for it, it becomes a dead letter as it came."""
+    raw: RawRecords = field(default_factory=dict)
+    """Records that the operator may still refuse: a later label that nothing waits for, a column that does not fit."""
 
 
 class OutRecord(NamedTuple):
@@ -82,6 +84,7 @@ class LaneOutput:
     end: bool
     selections: list[OutRecord] = field(default_factory=list)
     predictions: list[OutRecord] = field(default_factory=list)
+    verdicts: list[OutRecord] = field(default_factory=list)
     dead_letters: list[OutRecord] = field(default_factory=list)
     finals: list[OutRecord] = field(default_factory=list)
     """Final snapshots: for the selections topic, after everything else; they belong to position `stop`."""

@@ -153,6 +153,9 @@ class Snapshot(_Output):
     selected: tuple[SelectedFeature, ...] = Field(description="By |weight|, descending.")
     entered: tuple[Text, ...] = Field(description="Against the stream's previous snapshot.")
     left: tuple[Text, ...]
+    redundant: dict[Text, tuple[Text, ...]] | None = Field(
+        default=None, description="Column selectors: of each feature that has left, those that made it redundant."
+    )
     metrics: dict[str, int | float | None] = Field(description="null where there is no finite number.")
     params: dict[str, Any]
     source: dict[str, Position] = Field(description="The next offset to read: replay up to there gives this again.")

@@ -10,7 +10,7 @@ from bytewax.dataflow import operator
 from bytewax.operators import KeyedStream, StatefulBatchLogic
 
 from sluiceway.operators.stages.lane import Lane
-from sluiceway.operators.stages.stream import StreamConfig
+from sluiceway.operators.stages.streams import StreamKind
 from sluiceway.schemas.lane import LaneBatch, LaneOutput
 
 
@@ -28,10 +28,10 @@ class LaneLogic(StatefulBatchLogic[LaneBatch, LaneOutput, dict[str, Any]]):
 
 
 @operator
-def select(step_id: str, up: KeyedStream[LaneBatch], config: StreamConfig, topic: str) -> KeyedStream[LaneOutput]:
+def select(step_id: str, up: KeyedStream[LaneBatch], kind: StreamKind, topic: str) -> KeyedStream[LaneOutput]:
     """Learn and select, lane by lane: `LaneBatch` keyed by lane in, `LaneOutput` keyed by lane out."""
 
     def build(state: dict[str, Any] | None) -> LaneLogic:
-        return LaneLogic(Lane(config, topic) if state is None else Lane.from_state(config, topic, state))
+        return LaneLogic(Lane(kind, topic) if state is None else Lane.from_state(kind, topic, state))
 
     return op.stateful_batch("lanes", up, build)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from sluiceway.errors import FlowError
-from sluiceway.operators.stages.stream import Stream, StreamConfig
+from sluiceway.operators.stages.streams import AnyStream, StreamKind
 from sluiceway.schemas import encode
 from sluiceway.schemas.lane import DeadLetter, LaneBatch, LaneOutput, OutRecord
 
@@ -15,11 +15,11 @@ from sluiceway.schemas.lane import DeadLetter, LaneBatch, LaneOutput, OutRecord
 class Lane:
     """All streams of one partition. Only streams touched since the last `state()` are serialised anew."""
 
-    def __init__(self, config: StreamConfig, topic: str) -> None:
-        self._config = config
+    def __init__(self, kind: StreamKind, topic: str) -> None:
+        self._kind = kind
         self._topic = topic
         self._position: int | None = None
-        self._streams: dict[str, Stream] = {}
+        self._streams: dict[str, AnyStream] = {}
         self._asleep: dict[str, bytes] = {}
         """Every stream's state as of the last checkpoint; a touched stream's entry is out of date until the next."""
         self._touched: set[str] = set()
@@ -32,14 +32,15 @@ class Lane:
             )
         output = LaneOutput(batch.lane, batch.start, batch.stop, batch.end)
         dead = list(batch.dead_letters)
-        for name, instances in batch.streams:
-            given = self._stream(name, batch.lane).process(instances)
+        for name, rows in batch.streams:
+            given = self._stream(name, batch.lane).process(rows, batch.raw)
             output.selections += given.snapshots
             output.predictions += given.predictions
-            dead += [_orphan(offset, *batch.later_labels[offset]) for offset in given.orphans]
+            output.verdicts += given.verdicts
+            dead += given.dead_letters
         if len(batch.streams) > 1:
-            output.selections.sort(key=_offset)
-            output.predictions.sort(key=_offset)
+            for records in (output.selections, output.predictions, output.verdicts):
+                records.sort(key=_offset)
         dead.sort(key=_offset)
         output.dead_letters = [encode.dead_letter(letter, self._topic, batch.lane) for letter in dead]
         if batch.end:
@@ -55,17 +56,17 @@ class Lane:
                 finals.append(record)
         return finals
 
-    def _stream(self, name: str, lane: int) -> Stream:
+    def _stream(self, name: str, lane: int) -> AnyStream:
         self._touched.add(name)
         if name not in self._streams:
             if name in self._asleep:
                 state = pickle.loads(self._asleep[name])
                 try:
-                    self._streams[name] = Stream.from_state(name, lane, self._config, state)
+                    self._streams[name] = self._kind.restore(name, lane, state)
                 except ValueError as problem:
                     raise FlowError(f"the checkpoint of stream {name!r} cannot be used: {problem}") from problem
             else:
-                self._streams[name] = Stream(name, lane, self._config)
+                self._streams[name] = self._kind.new(name, lane)
         return self._streams[name]
 
     def state(self) -> dict[str, Any]:
@@ -76,22 +77,11 @@ class Lane:
         return {"position": self._position, "streams": dict(self._asleep)}
 
     @classmethod
-    def from_state(cls, config: StreamConfig, topic: str, state: Mapping[str, Any]) -> Self:
-        lane = cls(config, topic)
+    def from_state(cls, kind: StreamKind, topic: str, state: Mapping[str, Any]) -> Self:
+        lane = cls(kind, topic)
         lane._position = state["position"]
         lane._asleep = dict(state["streams"])
         return lane
-
-
-def _orphan(offset: int, key: bytes | None, value: bytes | None) -> DeadLetter:
-    return DeadLetter(
-        offset,
-        key,
-        value,
-        error_class="orphan-label",
-        message="no unlabelled instance of this id is waiting for a label",
-        stage="label",
-    )
 
 
 def _offset(record: OutRecord | DeadLetter) -> int:

@@ -4,53 +4,46 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sluiceway.operators.contract import Learner
-from sluiceway.operators.stages.emission import Emit, Reason
+from sluiceway.operators.stages.emission import Reason
 from sluiceway.operators.stages.pending import Joined, Pending
 from sluiceway.operators.stages.scale import Scale, scaled
+from sluiceway.operators.stages.snapshots import SnapshotConfig, Snapshots
+from sluiceway.operators.stages.streams import StreamOutput
 from sluiceway.schemas import encode
 from sluiceway.schemas.batch import InstanceBatch
-from sluiceway.schemas.lane import OutRecord
+from sluiceway.schemas.lane import DeadLetter, OutRecord, RawRecords
 
 STATE_VERSION = 1
 
 
-@dataclass(frozen=True, slots=True)
-class StreamConfig:
-    """What all streams of a flow share."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamConfig(SnapshotConfig):
+    """What all streams of a flow of learners share."""
 
-    flow: str
-    operator: str
     new_learner: Callable[[], Learner]
     learner_from_state: Callable[[Mapping[str, Any]], Learner]
-    emit: Emit = field(default_factory=Emit)
     scale: Scale = "l2"
     max_pending: int = 10_000
     predictions: bool = False
     classes: tuple[str, str] | None = None
     """Names of the labels -1 and +1 in predictions."""
-    max_snapshot_bytes: int | None = None
-    """Snapshots above this are cut to fewer features."""
 
+    def new(self, name: str, lane: int) -> Stream:
+        return Stream(name, lane, self)
 
-@dataclass(slots=True)
-class StreamOutput:
-    """What one batch of one stream gave."""
-
-    snapshots: list[OutRecord]
-    predictions: list[OutRecord]
-    orphans: list[int]
-    """Offsets of later labels that no waiting instance has."""
+    def restore(self, name: str, lane: int, state: Mapping[str, Any]) -> Stream:
+        return Stream.from_state(name, lane, self, state)
 
 
 class Stream:
-    """One model and its stages."""
+    """One learner and its stages."""
 
     def __init__(self, name: str, lane: int, config: StreamConfig) -> None:
         self.name = name
@@ -62,12 +55,11 @@ class Stream:
         self._mistakes = 0
         self._evicted = 0
         self._ts = 0
-        self._emitted_version = 0
-        self._emitted: list[str] = []
+        self._snapshots = Snapshots(name, lane, config)
 
     # -- processing ----------------------------------------------------------------------------------------------
 
-    def process(self, batch: InstanceBatch) -> StreamOutput:
+    def process(self, batch: InstanceBatch, raw: RawRecords) -> StreamOutput:
         joined = self._pending.join(batch)
         rows = scaled(joined.batch, self._config.scale)
         scores = np.empty(len(rows))
@@ -75,7 +67,8 @@ class Stream:
         snapshots = self._learn(joined, rows, scores)
         self._pending.scored(scores)
         predictions = self._predict(joined, scores, seen_before) if self._config.predictions else []
-        return StreamOutput(snapshots, predictions, joined.orphans)
+        orphans = [_orphan(offset, *raw[offset]) for offset in joined.orphans]
+        return StreamOutput(snapshots, predictions=predictions, dead_letters=orphans)
 
     def _learn(self, joined: Joined, rows: InstanceBatch, scores: NDArray[np.float64]) -> list[OutRecord]:
         """Advance to each row where a snapshot may be due, emit, and go on."""
@@ -85,14 +78,14 @@ class Stream:
         changed = self._changed()
         while row < len(rows):
             version = model.version
-            stop, at_change = emit.until(version, self._emitted_version, changed, learns[learnt:], len(rows))
+            stop, at_change = emit.until(version, self._snapshots.version, changed, learns[learnt:], len(rows))
             start, row = row, model.advance(rows, row, stop, scores, until_change=at_change)
             learnt += model.version - version
             self._count(joined, scores, start, row)
             if model.version == version:
                 continue
             changed = self._changed()
-            reason = emit.due(model.version, self._emitted_version, changed)
+            reason = emit.due(model.version, self._snapshots.version, changed)
             if reason is not None:
                 changed = False
                 source = int(rows.next_offset[row - 1])
@@ -121,49 +114,32 @@ class Stream:
         """Whether the selection differs from the last snapshot's; not asked for where nothing depends on it."""
         if not self._config.emit.on_change:
             return False
-        return {selected.feature for selected in self._model.selected} != set(self._emitted)
+        return self._snapshots.differs(self._model.selected)
 
     # -- emitting ------------------------------------------------------------------------------------------------
 
     def final(self, position: int) -> OutRecord | None:
         """The snapshot at the end of bounded input, unless this version has one already."""
-        if not self._config.emit.final or self._model.version == self._emitted_version:
+        if not self._config.emit.final or self._model.version == self._snapshots.version:
             return None
         return self._snapshot("final", position, position)
 
-    def _snapshot(self, reason: Reason, offset: int, source: int) -> OutRecord:
-        model, config = self._model, self._config
-        selected = model.selected
-        names = [entry.feature for entry in selected]
-        before, now = set(self._emitted), set(names)
+    def _snapshot(self, reason: Reason, offset: int, position: int) -> OutRecord:
+        model = self._model
         metrics: dict[str, float] = {"mistakes": self._mistakes, "error_rate": self._mistakes / model.version}
         if self._evicted:
             metrics["pending_evicted"] = self._evicted
-        top = config.emit.top
-        while True:
-            record = encode.snapshot(
-                offset=offset,
-                flow=config.flow,
-                stream=self.name,
-                operator=config.operator,
-                version=model.version,
-                seen=self._seen,
-                generation=0,
-                ts=self._ts,
-                reason=reason,
-                n_selected=len(selected),
-                selected=selected[:top],
-                entered=[name for name in names if name not in before],
-                left=[name for name in self._emitted if name not in now],
-                metrics={**metrics, **model.metrics()},
-                params=model.params,
-                source={"instances": (self._lane, source)},
-            )
-            if config.max_snapshot_bytes is None or top == 0 or record.size <= config.max_snapshot_bytes:
-                break
-            top = min(top, len(selected)) // 2
-        self._emitted_version, self._emitted = model.version, names
-        return record
+        return self._snapshots.make(
+            reason,
+            offset=offset,
+            position=position,
+            version=model.version,
+            seen=self._seen,
+            ts=self._ts,
+            selected=model.selected,
+            metrics={**metrics, **model.metrics()},
+            params=model.params,
+        )
 
     def _predict(self, joined: Joined, scores: NDArray[np.float64], seq: int) -> list[OutRecord]:
         batch = joined.batch
@@ -194,8 +170,7 @@ class Stream:
             "mistakes": self._mistakes,
             "evicted": self._evicted,
             "ts": self._ts,
-            "emitted_version": self._emitted_version,
-            "emitted": list(self._emitted),
+            "snapshots": self._snapshots.state(),
         }
 
     @classmethod
@@ -209,6 +184,16 @@ class Stream:
         stream._mistakes = state["mistakes"]
         stream._evicted = state["evicted"]
         stream._ts = state["ts"]
-        stream._emitted_version = state["emitted_version"]
-        stream._emitted = list(state["emitted"])
+        stream._snapshots.restore(state["snapshots"])
         return stream
+
+
+def _orphan(offset: int, key: bytes | None, value: bytes | None) -> DeadLetter:
+    return DeadLetter(
+        offset,
+        key,
+        value,
+        error_class="orphan-label",
+        message="no unlabelled instance of this id is waiting for a label",
+        stage="label",
+    )

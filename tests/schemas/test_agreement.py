@@ -125,16 +125,16 @@ def test_where_a_poll_is_split_changes_nothing(
     for shared in (decoder_of(RULES[0]), None):
         rows: dict[str, list[Row]] = {}
         dead_letters: list[DeadLetter] = []
-        later_labels: dict[int, tuple[bytes | None, bytes | None]] = {}
+        raw: dict[int, tuple[bytes | None, bytes | None]] = {}
         for low, high in zip([0, *cut], [*cut, len(given_messages)], strict=True):
             part = (shared or decoder_of(RULES[0])).decode(_poll(given_messages[low:high], 10 * low))
             dead_letters += part.dead_letters
-            later_labels |= part.later_labels
+            raw |= part.raw
             for stream, more in rows_by_stream(part).items():
                 rows.setdefault(stream, []).extend(more)
         assert list(rows.items()) == list(rows_by_stream(whole).items())
         assert dead_letters == whole.dead_letters
-        assert later_labels == whole.later_labels
+        assert raw == whole.raw
 
 
 @settings(max_examples=250, deadline=None)

@@ -23,6 +23,7 @@ GOOD = b'{"id":"e-1","ts":5,"x":{"free":0.31,"len":120},"y":1}'
 def only_batch(decoded: LaneBatch) -> InstanceBatch:
     assert decoded.dead_letters == []
     ((_, batch),) = decoded.streams
+    assert isinstance(batch, InstanceBatch)
     return batch
 
 
@@ -76,7 +77,7 @@ def test_later_labels_hand_on_their_bytes() -> None:
     decoded = Decoder("instances", 1).decode(
         poll_of([GOOD, label, b'{"id":"e-1","y":7}', label], [b"a", b"b", b"a", None])
     )
-    assert decoded.later_labels == {10: (b"b", label), 30: (None, label)}
+    assert decoded.raw == {10: (b"b", label), 30: (None, label)}
     assert [letter.offset for letter in decoded.dead_letters] == [20]
 
 
