@@ -94,12 +94,12 @@ class LinearLearner(ABC):
 
     def score_one(self, x: Mapping[str, float]) -> float:
         self._settle_names()
-        slots, weight = self._slots, self._model.weight
+        slots = self._slots
         f = 0.0
         for name, value in zip(x, _numbers(x), strict=True):
             slot = slots.get(name)
             if slot is not None:
-                f += weight.item(slot) * value
+                f += self._weight_in(slot) * value
         return min(max(f, -_LARGEST), _LARGEST) if not math.isnan(f) else 0.0
 
     def predict_one(self, x: Mapping[str, float]) -> int:
@@ -178,6 +178,9 @@ class LinearLearner(ABC):
         model._restore(state)
         return model
 
+    def _weight_in(self, slot: int) -> float:
+        return self._model.weight.item(slot)
+
     def _restore(self, state: Mapping[str, Any]) -> None:
         names = state["names"]
         self._names = ["", *names]
@@ -193,9 +196,9 @@ class LinearLearner(ABC):
 
     def _bind(self, names: tuple[str, ...]) -> None:
         self._settle_names()
+        self._model.local[self._model.slot_of] = -1  # those of the batch before; no other slot has one
         slot_of = np.fromiter(map(self._slots.get, names, repeat(0)), dtype=np.int32, count=len(names))
         present = np.flatnonzero(slot_of)
-        self._model.local[1 : len(self._names)] = -1
         self._model.local[slot_of[present]] = present
         self._model = self._model._replace(slot_of=slot_of, name_key=feature_keys(names))
         self._bound = names
@@ -203,9 +206,7 @@ class LinearLearner(ABC):
     def _settle_names(self) -> None:
         """Bring `_names` and `_slots` up to date: only what has changed since is looked at by name."""
         active = int(self._model.counts[ACTIVE])
-        held = self._model.held[1 : active + 1]
-        home = np.arange(1, active + 1)
-        moved: list[int] = (np.flatnonzero(held != home) + 1).tolist()
+        moved = self._moved_slots(active)
         if not moved and active + 1 == len(self._names):
             return
         was, local = self._model.held, self._model.local
@@ -220,7 +221,12 @@ class LinearLearner(ABC):
         for slot, name in zip(moved, names, strict=True):
             self._names[slot] = name
             self._slots[name] = slot
-        held[:] = home
+        self._model.held[moved] = moved
+
+    def _moved_slots(self, active: int) -> list[int]:
+        """The slots up to `active` that hold another name than `_names` says."""
+        moved: list[int] = (np.flatnonzero(self._model.held[1 : active + 1] != np.arange(1, active + 1)) + 1).tolist()
+        return moved
 
     def _make_room(self, indptr: NDArray[np.int64]) -> None:
         """For what these rows can bring at most; slots never beyond `k`."""
