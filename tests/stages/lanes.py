@@ -38,7 +38,7 @@ def config(
 ) -> StreamConfig:
     """A flow's stream settings; two features and large steps, so that selections change often."""
     cls = registry.get(operator).cls
-    given = {"k": 2} if params is None else params
+    given = budget(cls, 2) if params is None else params
     return StreamConfig(
         flow="f",
         operator=operator,

@@ -60,7 +60,7 @@ def configs(draw: st.DrawFn) -> StreamConfig:
     )
 
 
-law = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+law = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @law
