@@ -26,19 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sluiceway.operators.kernels.compile import kernel
-from sluiceway.operators.kernels.slots import VERSION, Model, Rows, norm, scale, score_row, step_row
+from sluiceway.operators.kernels.projection import project
+from sluiceway.operators.kernels.slots import VERSION, Model, Rows, scale, score_row, step_row
 from sluiceway.operators.kernels.truncation import truncate
 from sluiceway.operators.learners.linear import LinearLearner, positive_number, whole_number
-
-
-@kernel
-def project(m: Model, entrants: int, radius: float) -> None:
-    length = norm(m, entrants)
-    if length == np.inf:  # the squares left the range of floats, the weights did not
-        scale(m, entrants, 2.0**-600)
-        length = norm(m, entrants)
-    if length > radius:
-        scale(m, entrants, radius / length)
 
 
 @kernel

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from typing import Any
 
@@ -54,3 +55,16 @@ def split(records: list[Record], seed: int) -> Iterator[list[Record]]:
 
 def batch_of(records: list[Record]) -> InstanceBatch:
     return InstanceBatch.from_records(records)
+
+
+def budget(learner: Any, k: int) -> dict[str, Any]:
+    """What makes it select about k of the 20 names above: a count, or else a proportion of the features seen."""
+    counted = "k" in inspect.signature(learner).parameters
+    return {"k": k} if counted else {"proportion": min(1.0, k / 20)}
+
+
+def allowed(params: dict[str, Any], features_seen: int) -> int:
+    """How many features may be selected."""
+    if "k" in params:
+        return int(params["k"])
+    return max(1, int(params["proportion"] * features_seen + 1e-9))

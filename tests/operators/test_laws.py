@@ -15,7 +15,7 @@ from sluiceway.operators import registry
 from sluiceway.operators.contract import Learner
 from sluiceway.schemas.batch import InstanceBatch
 
-from .streams import SHAPES, Record, batch_of, split, stream
+from .streams import SHAPES, Record, allowed, batch_of, budget, split, stream
 
 OPERATORS = {name: entry for name, entry in registry.OPERATORS.items() if entry.kind == "learner"}
 
@@ -42,7 +42,7 @@ def law(number: int) -> pytest.MarkDecorator:
 
 def make(name: str, variant: dict[str, Any], k: int = 3) -> Learner:
     learner: Any = OPERATORS[name].cls
-    made: Learner = learner(k=k, **variant)
+    made: Learner = learner(**budget(learner, k) | variant)
     return made
 
 
@@ -190,7 +190,10 @@ def test_the_order_of_features_does_not_matter(
         assert others[feature][1] == since
 
 
-@pytest.mark.parametrize("name", sorted(OPERATORS.keys() - {"perceptron-random"}))
+RANDOM = {"perceptron-random"}
+
+
+@pytest.mark.parametrize("name", sorted(OPERATORS.keys() - RANDOM))
 def test_ties_go_to_the_smaller_key_whatever_the_order(name: str) -> None:
     for order in (["2", "10", "9", "a"], ["a", "10", "9", "2"], ["10", "a", "2", "9"]):
         model = make(name, {}, k=2)
@@ -205,11 +208,14 @@ def test_ties_go_to_the_smaller_key_whatever_the_order(name: str) -> None:
 def test_budgets_hold_after_every_step(name: str, variant: dict[str, Any], shape: str, seed: int, k: int) -> None:
     model = make(name, variant, k)
     labelled = 0
+    names: set[str] = set()
     for record in stream(shape, seed):
         one_by_one(model, [record])
-        labelled += record["y"] is not None
+        if record["y"] is not None:
+            labelled += 1
+            names |= {name for name, value in record["x"].items() if value != 0}
         selected = model.selected
-        assert len(selected) <= k
+        assert len(selected) <= allowed(model.params, len(names))
         assert len({feature for feature, _, _ in selected}) == len(selected)
         assert all(weight != 0 and np.isfinite(weight) for _, weight, _ in selected)
         assert all(1 <= since <= labelled for _, _, since in selected)
@@ -220,8 +226,8 @@ def test_budgets_hold_after_every_step(name: str, variant: dict[str, Any], shape
 
 @law(5)
 def test_state_does_not_follow_the_number_of_names(name: str, variant: dict[str, Any]) -> None:
-    bounded = {**variant, "max_features": 50} if name == "perceptron-random" else variant
-    model = make(name, bounded, k=4)
+    grows = "max_features" in make(name, variant).params
+    model = make(name, variant | {"max_features": 50} if grows else variant, k=4)
     sizes = []
     for part in range(4):
         for _ in range(5):
@@ -230,7 +236,7 @@ def test_state_does_not_follow_the_number_of_names(name: str, variant: dict[str,
             model.learn_many(InstanceBatch.from_csr(rows, np.arange(300), np.ones(300), [1] * 300, names=names))
         sizes.append(len(pickle.dumps(model.state())))
     assert max(sizes[1:]) <= sizes[0] + 20
-    if name == "perceptron-random":
+    if grows:
         assert model.metrics()["names_ignored"] > 0
 
 

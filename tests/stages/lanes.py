@@ -17,6 +17,7 @@ from sluiceway.operators.stages.lane import Lane
 from sluiceway.operators.stages.stream import StreamConfig
 from sluiceway.schemas.decode import Decoder
 from sluiceway.schemas.lane import LaneOutput, OutRecord, RawPoll
+from tests.operators.streams import budget
 
 STEP = 10
 """Between offsets, so that an offset is never taken for a row number."""
