@@ -251,14 +251,23 @@ class _PartitionFile:
         if again < len(data):
             self._file.seek(self._position + again)
             view = memoryview(data)[again:]
-            while view:
-                view = view[self._file.write(view) :]
+            try:
+                while view:
+                    view = view[self._file.write(view) :]
+            except OSError as problem:
+                raise self._unwritable(problem) from None
         self._position += len(data)
         self._standing = max(self._standing, self._position)
 
     def sync(self) -> int:
-        os.fsync(self._file.fileno())
+        try:
+            os.fsync(self._file.fileno())
+        except OSError as problem:
+            raise self._unwritable(problem) from None
         return self._position
+
+    def _unwritable(self, problem: OSError) -> FlowError:
+        return FlowError(f"{self._path} cannot be written: {problem.strerror}")
 
     def close(self) -> None:
         self._file.close()

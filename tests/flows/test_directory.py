@@ -212,3 +212,13 @@ def test_output_that_the_checkpoint_knows_must_be_there(topic: DirectoryTopic) -
     file_of(topic).write_bytes(b"one\n")
     with pytest.raises(FlowError, match="has 4 bytes, but the checkpoint says that 8 were written"):
         lane(topic, 8)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_a_sentence(topic: DirectoryTopic) -> None:
+    file_of(topic).unlink()
+    file_of(topic).symlink_to("/dev/full")
+    writer = lane(topic)
+    with pytest.raises(FlowError, match=r"part-00000\.jsonl cannot be written: No space left on device"):
+        writer.write(output(b"one"))
+    writer.close()
