@@ -16,7 +16,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from sluiceway.errors import FlowError
+from sluiceway.errors import FlowError, UnreachableError
 from sluiceway.positions import Position
 
 logger = logging.getLogger("sluiceway.kafka")
@@ -79,7 +79,7 @@ def describe_topics(bootstrap: str, user: Config, names: Sequence[str]) -> dict[
     try:
         existing = admin.list_topics(timeout=ANSWER_SECONDS).topics
     except KafkaException as problem:
-        raise FlowError(
+        raise UnreachableError(
             f"no Kafka broker answers at {bootstrap} within {ANSWER_SECONDS:.0f} s: {sentence(problem)}"
         ) from problem
     found = [name for name in names if name in existing]

@@ -6,9 +6,9 @@ import sys
 
 import typer
 
-from sluiceway.errors import SettingsError, SluicewayError
+from sluiceway.errors import SluicewayError
 
-from . import check, demo, operators, run
+from . import check, demo, operators, produce, run, watch
 
 app = typer.Typer(
     name="sluiceway",
@@ -20,6 +20,8 @@ app = typer.Typer(
 app.command()(demo.demo)
 app.command()(run.run)
 app.command()(check.check)
+app.command()(watch.watch)
+app.command()(produce.produce)
 app.command()(operators.operators)
 
 
@@ -43,7 +45,7 @@ def main() -> None:
         code = app(standalone_mode=False)
     except SluicewayError as problem:
         print(f"sluiceway: {problem}", file=sys.stderr)
-        sys.exit(2 if isinstance(problem, SettingsError) else 1)
+        sys.exit(problem.exit_code)
     except Exception as problem:
         print(f"sluiceway: {_usage(problem)}", file=sys.stderr)
         sys.exit(2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -29,6 +30,10 @@ def plain_table(title: str | None = None) -> Table:
 
 def percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.1f} %"
+
+
+def counted(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def moment(milliseconds: int) -> str:
@@ -121,8 +126,8 @@ def features(snapshot: Snapshot, rows: int | None = None, known: frozenset[str] 
         cells: list[RenderableType] = [
             "+" if new else "",
             Text(entry.feature),
-            f"{entry.weight:.4g}",
-            "█" * round(BAR * abs(entry.weight) / largest) if largest else "",
+            f"{entry.weight:.3f}" if 0.01 <= largest < 10_000 else f"{entry.weight:.3g}",
+            _block() * round(BAR * abs(entry.weight) / largest) if largest else "",
             f"{entry.since:,}",
         ]
         if known is not None:
@@ -134,6 +139,10 @@ def features(snapshot: Snapshot, rows: int | None = None, known: frozenset[str] 
     if hidden > 0:
         table.add_row("", f"... and {hidden:,} more", style="dim")
     return table
+
+
+def _block() -> str:
+    return "█" if (sys.stdout.encoding or "").lower().startswith("utf") else "#"
 
 
 def detail(view: View, rows: int | None = None) -> RenderableType:

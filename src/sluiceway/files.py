@@ -1,0 +1,340 @@
+"""Records from files: JSON lines, CSV, svmlight.
+
+A row of a table becomes an instance: its columns are features, but for the four that mean what the members of a record
+mean (`stream`, `id`, `ts`, `y`, or the columns that `Columns` names instead) and those to drop. JSON lines may be
+whole records, which have an `x`, or later labels, or rows of a table. What cannot be read is a `SettingsError` that
+names the line.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import math
+import os
+import re
+import select
+import stat
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, NamedTuple
+
+import orjson
+
+from sluiceway.errors import SettingsError
+
+Format = Literal["jsonl", "csv", "svmlight"]
+SUFFIXES: Mapping[str, Format] = {
+    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "csv",
+    ".svm": "svmlight", ".svmlight": "svmlight", ".libsvm": "svmlight",
+}  # fmt: skip
+ABSENT = frozenset({"", "na", "nan", "null"})
+CHUNK = 1 << 16
+LOOK_EVERY = 0.2
+"""Seconds between looks for more, where a file is followed."""
+
+
+class Row(NamedTuple):
+    """A record for an `instances` topic, and the stream it belongs to."""
+
+    stream: str | None
+    record: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What the columns of a table are called that are not features."""
+
+    stream: str | None = None
+    id: str | None = None
+    ts: str | None = None
+    y: str | None = None
+    drop: tuple[str, ...] = ()
+    text_labels: bool = False
+    """Labels stay the text they are; otherwise 1, -1, 0, true and false are taken for numbers and truth values."""
+
+    def role(self, name: str) -> str:
+        """The column that plays a role."""
+        return str(getattr(self, name) or name)
+
+    @property
+    def named(self) -> list[str]:
+        return [column for column in (self.stream, self.id, self.ts, self.y, *self.drop) if column is not None]
+
+
+def format_of(name: str) -> Format:
+    """By the file's name; standard input is JSON lines."""
+    suffix = Path(name.removesuffix(".gz")).suffix.lower()
+    if name == "-":
+        return "jsonl"
+    if suffix not in SUFFIXES:
+        raise SettingsError(f"{name}: the name does not tell the format; say --format jsonl, csv or svmlight")
+    return SUFFIXES[suffix]
+
+
+def read_rows(lines: Lines, format_: Format, columns: Columns) -> Iterator[Row]:
+    """The rows of an open file."""
+    reading = {"jsonl": _json_lines, "csv": _csv, "svmlight": _svmlight}[format_](lines, columns)
+    while True:
+        try:
+            row = next(reading, None)
+        except _BadLine as problem:
+            raise SettingsError(f"{lines.name}, line {lines.number}: {problem}") from None
+        if row is None:
+            return
+        yield row
+
+
+class _BadLine(ValueError):
+    pass
+
+
+# -- lines -----------------------------------------------------------------------------------------------------------
+
+
+class Lines:
+    """The lines of a file or of standard input ("-"), counted; with `follow` its end is waited at.
+
+    `idle` is called whenever there is nothing to read for the moment.
+    """
+
+    def __init__(self, name: str, *, follow: bool = False) -> None:
+        self.name = name
+        self.number = 0
+        self.idle: Callable[[], None] = lambda: None
+        self.size: int | None = None
+        self._follow = follow
+        try:
+            self._raw: BinaryIO = sys.stdin.buffer if name == "-" else Path(name).open("rb", buffering=0)  # noqa: SIM115
+        except OSError as problem:
+            raise SettingsError(f"{name} cannot be read: {(problem.strerror or str(problem)).lower()}") from None
+        self._waits = not stat.S_ISREG(os.fstat(self._raw.fileno()).st_mode)
+        if not self._waits:
+            self.size = os.fstat(self._raw.fileno()).st_size
+        if name.endswith(".gz") and follow:
+            raise SettingsError(f"{name}: a compressed file cannot be followed")
+        self._file: Any = gzip.GzipFile(fileobj=self._raw) if name.endswith(".gz") else self._raw
+
+    @property
+    def position(self) -> int:
+        """Bytes read of `size`."""
+        return self._raw.tell() if self.size is not None else 0
+
+    def __iter__(self) -> Iterator[str]:
+        rest = b""
+        for chunk in self._chunks():
+            *whole, rest = (rest + chunk).split(b"\n")
+            for line in whole:
+                yield self._text(line)
+        if rest:
+            yield self._text(rest)
+
+    def _text(self, line: bytes) -> str:
+        self.number += 1
+        try:
+            return line.decode("utf-8-sig" if self.number == 1 else "utf-8").removesuffix("\r")
+        except UnicodeDecodeError as problem:
+            raise _BadLine(f"byte {problem.start + 1} is not UTF-8") from None
+
+    def _chunks(self) -> Iterator[bytes]:
+        while True:
+            if self._waits and not select.select([self._raw], [], [], LOOK_EVERY)[0]:
+                self.idle()
+                continue
+            try:
+                chunk = os.read(self._raw.fileno(), CHUNK) if self._waits else self._file.read(CHUNK)
+            except (OSError, EOFError) as problem:
+                raise SettingsError(f"{self.name} cannot be read: {problem}") from None
+            if chunk:
+                yield chunk
+            elif self._follow and not self._waits:
+                self.idle()
+                time.sleep(LOOK_EVERY)
+            else:
+                return
+
+    def close(self) -> None:
+        if self._raw is not sys.stdin.buffer:
+            self._raw.close()
+
+
+# -- formats ---------------------------------------------------------------------------------------------------------
+
+
+def _json_lines(lines: Lines, columns: Columns) -> Iterator[Row]:
+    for line in lines:
+        if not line.strip():
+            continue
+        try:
+            content = orjson.loads(line)
+        except orjson.JSONDecodeError as problem:
+            raise _BadLine(f"it is not JSON: {problem.msg} at character {problem.pos + 1}") from None
+        if not isinstance(content, dict):
+            raise _BadLine("it is JSON, but not an object")
+        yield _row(content, columns, from_text=False)
+
+
+def _csv(lines: Lines, columns: Columns) -> Iterator[Row]:
+    texts = iter(lines)
+    first = next((line for line in texts if line.strip()), None)
+    if first is None:
+        return
+    delimiter = max(",;\t", key=first.count)
+    header = _cells([first], delimiter)
+    _check_header(header, columns)
+    for cells in _records(texts, delimiter):
+        if not cells:
+            continue
+        if len(cells) != len(header):
+            raise _BadLine(f"it has {len(cells)} cells, the header has {len(header)}")
+        yield _row(dict(zip(header, cells, strict=True)), columns, from_text=True)
+
+
+def _cells(lines: Iterable[str], delimiter: str) -> list[str]:
+    return [cell.strip() for cell in next(_records(lines, delimiter))]
+
+
+def _records(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
+    """A quoted cell may span lines, and then keeps their ends."""
+    reader = csv.reader((f"{line}\n" for line in lines), delimiter=delimiter, skipinitialspace=True, strict=True)
+    while True:
+        try:
+            cells = next(reader, None)
+        except csv.Error as problem:
+            raise _BadLine(f"it is not CSV: {problem}") from None
+        if cells is None:
+            return
+        yield cells
+
+
+def _check_header(header: list[str], columns: Columns) -> None:
+    if all(re.fullmatch(r"[-+.\deE]*", name) for name in header):
+        raise _BadLine("it holds no names; a CSV file begins with the names of its columns")
+    if "" in header:
+        raise _BadLine(f"column {header.index('') + 1} has no name")
+    if twice := next((name for name in header if header.count(name) > 1), None):
+        raise _BadLine(f"two columns are called {twice!r}")
+    for name in columns.named:
+        if name not in header:
+            near = get_close_matches(name, header, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(header[:10])}"
+            raise _BadLine(f"there is no column {name!r}; {hint}")
+
+
+def _svmlight(lines: Lines, columns: Columns) -> Iterator[Row]:
+    wrong = [name for name in columns.named if name != "qid"]
+    if wrong:
+        raise _BadLine(f"svmlight has no column {wrong[0]!r}; only qid may be the key")
+    for line in lines:
+        label, *pairs = line.partition("#")[0].split() or [""]
+        if not label and not pairs:
+            continue
+        content: dict[str, Any] = {"y": label}
+        features: dict[str, float] = {}
+        for pair in pairs:
+            name, colon, value = pair.partition(":")
+            if not (name and colon):
+                raise _BadLine(f"{pair!r} is no feature; svmlight has index:value")
+            if name != "qid":
+                features[name] = _number(name, value)
+            elif columns.stream is not None:
+                content["qid"] = value
+        yield _row({**content, "x": features}, columns, from_text=True)
+
+
+# -- cells -----------------------------------------------------------------------------------------------------------
+
+
+def _row(content: dict[str, Any], columns: Columns, *, from_text: bool) -> Row:
+    """Take the four roles out; what is left is `x`, or the features themselves."""
+    stream = content.pop(columns.role("stream"), None)
+    id_ = content.pop(columns.role("id"), None)
+    ts = content.pop(columns.role("ts"), None)
+    y = content.pop(columns.role("y"), None)
+    for name in columns.drop:
+        content.pop(name, None)
+    record: dict[str, Any] = {}
+    if id_ is not None and id_ != "":
+        record["id"] = id_
+    if ts is not None and ts != "":
+        record["ts"] = _milliseconds(columns.role("ts"), ts)
+    if isinstance(content.get("x"), dict | list):
+        record |= {name: value for name, value in content.items() if name != "stream"}
+    elif content or id_ is None or y is None:
+        features = {name: _feature(name, value, from_text=from_text) for name, value in content.items()}
+        record["x"] = {name: value for name, value in features.items() if value is not None}
+    if y is not None and y != "":
+        record["y"] = _label(y, columns) if from_text else y
+    return Row(_stream(columns.role("stream"), stream), record)
+
+
+def _stream(column: str, value: Any) -> str | None:
+    if value is None:
+        return None
+    if type(value) is int or (isinstance(value, str) and value):
+        return str(value)
+    raise _BadLine(f"{column!r} is to name the stream, but holds {_shown(value)}")
+
+
+def _feature(name: str, value: Any, *, from_text: bool) -> float | None:
+    if from_text:
+        return None if value.strip().lower() in ABSENT else _number(name, value.strip())
+    if value is None:
+        return None
+    if type(value) is int or type(value) is float:
+        return value
+    raise _no_number(name, value)
+
+
+def _no_number(name: str, value: Any) -> _BadLine:
+    return _BadLine(f"feature {name!r} is {_shown(value)}, which is no number; leave it out with --drop {name}")
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        number = int(text) if text.isdecimal() and len(text) < 16 else float(text)
+    except ValueError:
+        raise _no_number(name, text) from None
+    if not math.isfinite(number):
+        raise _BadLine(f"feature {name!r} is {_shown(text)}, which is not finite")
+    return number
+
+
+def _milliseconds(column: str, value: Any) -> int:
+    if type(value) is int:
+        return value
+    if isinstance(value, str):
+        if value.isdecimal():
+            return int(value)
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            pass
+        else:
+            return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+    raise _BadLine(f"{column!r} is {_shown(value)}, neither milliseconds since 1970 nor an ISO-8601 time")
+
+
+def _label(text: str, columns: Columns) -> str | int | bool:
+    """
+    >>> [_label(text, Columns()) for text in ("+1", "0", "-1.0", "True", "spam")]
+    [1, 0, -1, True, 'spam']
+    """
+    text = text.strip()
+    if columns.text_labels:
+        return text
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    if number := re.fullmatch(r"([-+]?\d{1,9})(\.0*)?", text):
+        return int(number[1])
+    return text
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."
