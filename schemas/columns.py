@@ -31,3 +31,13 @@ class SparseColumn(NamedTuple):
         if at.size > 1 and np.unique(at).size != at.size:
             raise ValueError(f"column {name!r} names a row twice")
         return column
+
+
+class ColumnRecord(NamedTuple):
+    """One record of a `features` topic: a column, or, without a name, a target."""
+
+    offset: int
+    next_offset: int
+    ts: int
+    name: str | None
+    values: NDArray[np.float64] | SparseColumn

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from struct import Struct
 from struct import error as StructError
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import orjson
@@ -32,50 +32,12 @@ from numpy.typing import NDArray
 
 from sluiceway.schemas.batch import BINARY_LABELS, UNLABELLED, InstanceBatch
 from sluiceway.schemas.lane import DeadLetter, LaneBatch, RawPoll, RawRecords
+from sluiceway.schemas.refusal import MAX_TS, NamedBy, Refused, StreamNaming, kind, refuse_ts, refuse_unreadable, show
 
 Label = str | int | bool
 
-ErrorClass = Literal[
-    "tombstone",
-    "empty",
-    "not-utf8",
-    "not-json",
-    "not-an-object",
-    "bad-key",
-    "bad-stream",
-    "missing-x",
-    "bad-x",
-    "bad-feature",
-    "too-many-features",
-    "bad-label",
-    "bad-id",
-    "bad-ts",
-]
-
-ERROR_CLASSES: Mapping[ErrorClass, str] = {
-    "tombstone": "the message has no value",
-    "empty": "the value has no bytes",
-    "not-utf8": "the value is not UTF-8",
-    "not-json": "the value is not JSON, or nested too deeply",
-    "not-an-object": "the value is JSON but not an object",
-    "bad-key": "the message key, which names the stream, is not UTF-8",
-    "bad-stream": "the member `stream`, which names the stream, is not a string or is empty",
-    "missing-x": "there is no `x`, and it is no later label either: `id` or `y` is missing too",
-    "bad-x": "`x` is neither an object nor an array, or an array longer than `feature_names`",
-    "bad-feature": "a feature's value is not a finite number, or its name is empty",
-    "too-many-features": "`x` has more features than `max_features_per_instance`",
-    "bad-label": "`y` is none of the accepted labels",
-    "bad-id": "`id` is neither an integer nor a string that is not empty",
-    "bad-ts": "`ts` is not an integer of milliseconds from 0 to 2**63 - 1",
-}
-"""Every reason for which decoding refuses a record."""
-
-STAGE = "decode"
-MESSAGE_LENGTH = 300
 MAX_FEATURES_PER_INSTANCE = 100_000
 MAX_CLASSES = 127
-
-_MAX_TS = 2**63 - 1
 
 _KEPT_BYTES = 64 * 2**20
 """How much the names kept from poll to poll may weigh, all streams together."""
@@ -86,11 +48,6 @@ _KEPT_NAMES = 1024
 class Decoder:
     """Decodes the polls of one topic.
 
-    `stream` says what names a record's stream: the message "key", the record's "member" `stream` (as in directory
-    topics), or the "partition" (streams `partition-0`, `partition-1`, ...). A record with no key or an empty one,
-    or whose member is absent or null, belongs to `default` on a topic of one partition, else to
-    `default-<partition>`.
-
     What a decoder remembers from poll to poll only saves time: a stream whose records keep their names gets the
     very same `names` tuple in every batch, possibly with names that this batch does not use.
     """
@@ -99,32 +56,26 @@ class Decoder:
         self,
         topic: str,
         partitions: int,
-        stream: Literal["key", "partition", "member"] = "key",
+        stream: NamedBy = "key",
         classes: Sequence[Label] | None = None,
         feature_names: Sequence[str] | None = None,
         max_features_per_instance: int = MAX_FEATURES_PER_INSTANCE,
     ) -> None:
-        if partitions < 1:
-            raise ValueError(f"a topic has at least one partition, not {partitions}")
-        if stream not in ("key", "partition", "member"):
-            raise ValueError(f'stream must be "key", "partition" or "member", not {stream!r}')
         if max_features_per_instance < 1:
             raise ValueError(f"max_features_per_instance must be at least 1, not {max_features_per_instance}")
-        self.topic = topic
-        self.partitions = partitions
-        self.stream = stream
+        self._naming = StreamNaming(stream, partitions)
         self.max_features_per_instance = max_features_per_instance
         self.label_names: tuple[Label, ...] = (-1, 1) if classes is None else tuple(classes)
         """How labels are written, in the order of the classes: (negative, positive) for two."""
         self._targets = BINARY_LABELS if classes is None else _targets(self.label_names)
-        self._accepted = ", ".join(map(_show, (True, False, 1, 0, -1) if classes is None else classes))
+        self._accepted = ", ".join(map(show, (True, False, 1, 0, -1) if classes is None else classes))
         self._array = _ArrayNames(feature_names, max_features_per_instance)
         self._kept: OrderedDict[str, _Names] = OrderedDict()
         self._kept_bytes = 0
 
     def decode(self, poll: RawPoll) -> LaneBatch:
         """A batch a stream, in order of first appearance; every record refused becomes a dead letter."""
-        loads, targets, by_member = orjson.loads, self._targets, self.stream == "member"
+        loads, targets, by_member = orjson.loads, self._targets, self._naming.by == "member"
         streams: dict[str, _Rows] = {}
         by_key: dict[bytes | None, _Rows] = {}
         dead_letters: list[DeadLetter] = []
@@ -136,7 +87,7 @@ class Decoder:
                 except orjson.JSONDecodeError as error:
                     self._refuse_value(value, error)
                 if type(record) is not dict:
-                    raise _Refused("not-an-object", f"the record is {_kind(record)}, not an object")
+                    raise Refused("not-an-object", f"the record is {kind(record)}, not an object")
                 get = record.get
 
                 y = get("y")
@@ -153,25 +104,24 @@ class Decoder:
                 ts = get("ts")
                 if ts is None:
                     ts = 0
-                elif type(ts) is not int or not 0 <= ts <= _MAX_TS:
-                    raise _Refused("bad-ts", f"ts is {_kind(ts)}, not an integer from 0 to {_MAX_TS}")
+                elif type(ts) is not int or not 0 <= ts <= MAX_TS:
+                    refuse_ts(ts)
 
                 rows = None if by_member else by_key.get(key)
                 if rows is None:
-                    stream = self._stream_of(key, get("stream"), poll.lane)
+                    stream = self._naming.stream(key, get("stream"), poll.lane)
                     rows = streams.get(stream)
                     if rows is None:
                         rows = streams[stream] = _Rows(self._take_names(stream), self._array)
                     by_key[key] = rows
                 x = get("x")
                 if x is None and (id_ is None or y is None):
-                    raise _Refused("missing-x", "there is no x, and for a later label id or y is missing")
+                    raise Refused("missing-x", "there is no x, and for a later label id or y is missing")
                 rows.add(at, x, id_, ts, target)
                 if x is None:
                     raw[poll.offsets[at]] = key, value
-            except _Refused as refused:
-                message = _cut(refused.message, MESSAGE_LENGTH)
-                dead_letters.append(DeadLetter(poll.offsets[at], key, value, refused.error_class, message, STAGE))
+            except Refused as refused:
+                dead_letters.append(refused.letter(poll.offsets[at], key, value))
 
         offsets = np.array(poll.offsets, dtype=np.int64)
         next_offsets = np.array(poll.next_offsets, dtype=np.int64)
@@ -180,38 +130,15 @@ class Decoder:
         self._keep_names(streams)
         return LaneBatch(poll.lane, poll.start, poll.stop, poll.end, batches, dead_letters, raw)
 
-    def _stream_of(self, key: bytes | None, member: object, partition: int) -> str:
-        if self.stream == "partition":
-            return f"partition-{partition}"
-        if self.stream == "member":
-            if type(member) is str and member:
-                return member
-            if member is not None:
-                raise _Refused("bad-stream", f"stream is {_kind(member)}, not a string that is not empty")
-        elif key:
-            try:
-                return key.decode()
-            except UnicodeDecodeError:
-                raise _Refused("bad-key", f"the key {_cut(repr(key), 80)} is not UTF-8") from None
-        return "default" if self.partitions == 1 else f"default-{partition}"
-
     def _refuse_label(self, y: object) -> NoReturn:
-        raise _Refused("bad-label", f"the label y is {_kind(y)}; accepted are {self._accepted}")
+        raise Refused("bad-label", f"the label y is {kind(y)}; accepted are {self._accepted}")
 
     def _refuse_value(self, value: bytes | None, error: orjson.JSONDecodeError) -> NoReturn:
         """Says what is wrong with a value that orjson does not read."""
-        if value is None:
-            raise _Refused("tombstone", "the message has no value")
-        if not value:
-            raise _Refused("empty", "the message is empty")
-        try:
-            text = value.decode()
-        except UnicodeDecodeError as not_utf8:
-            raise _Refused("not-utf8", f"byte {not_utf8.start} of the record is not UTF-8") from None
-        for name, number in self._array.named(_lenient_x(text)):
+        for name, number in self._array.named(_lenient_x(value)):
             if number == _INFINITY or number == -_INFINITY:
-                raise _Refused("bad-feature", f"feature {_show(name)} is too large for a float64")
-        raise _Refused("not-json", f"the record is not JSON: {error.msg} at character {error.pos}")
+                raise Refused("bad-feature", f"feature {show(name)} is too large for a float64")
+        refuse_unreadable(value, error)
 
     def _take_names(self, stream: str) -> _Names:
         names = self._kept.pop(stream, None)
@@ -231,14 +158,6 @@ class Decoder:
             self._kept_bytes -= oldest.weight
 
 
-class _Refused(Exception):
-    """A record cannot be used; nothing of it has entered a batch."""
-
-    def __init__(self, error_class: ErrorClass, message: str) -> None:
-        self.error_class = error_class
-        self.message = message
-
-
 class _ArrayNames:
     """What the places of an array-form `x` are called, and how many features `x` may have at all."""
 
@@ -256,16 +175,16 @@ class _ArrayNames:
         self.check_size(size)
         names = self._first(size)
         if len(names) < size:
-            raise _Refused("bad-x", f"x has {size} values for {len(names)} feature_names")
+            raise Refused("bad-x", f"x has {size} values for {len(names)} feature_names")
         return names
 
     def check_size(self, size: int) -> None:
         if size > self.limit:
-            raise _Refused("too-many-features", f"x has {size} features, more than the {self.limit} allowed")
+            raise Refused("too-many-features", f"x has {size} features, more than the {self.limit} allowed")
 
     def refuse_value(self, x: object) -> NoReturn:
         name, value = next((name, value) for name, value in self.named(x) if type(value) not in (int, float))
-        raise _Refused("bad-feature", f"feature {_show(name)} is {_kind(value)}, not a finite number")
+        raise Refused("bad-feature", f"feature {show(name)} is {kind(value)}, not a finite number")
 
     def named(self, x: object) -> Iterable[tuple[str, object]]:
         """Names and values of either form of `x`; nothing of anything else."""
@@ -350,7 +269,7 @@ class _Rows:
             elif type(x) is list:
                 values = x
             else:
-                raise _Refused("bad-x", f"x is {_kind(x)}, not an object or an array")
+                raise Refused("bad-x", f"x is {kind(x)}, not an object or an array")
             size = len(x)
             try:
                 packed = _pack_doubles[size](*values)
@@ -369,7 +288,7 @@ class _Rows:
                 if keys != names.keys:
                     self.array_names.check_size(size)
                     if "" in x:
-                        raise _Refused("bad-feature", "a feature's name is empty")
+                        raise Refused("bad-feature", "a feature's name is empty")
                     names.positions = _pack_ints[size](*map(names.index.__getitem__, keys))
                 names.keys = keys  # the parser hands out the very same strings again: the quickest to compare
                 self.indices.append(names.positions)
@@ -459,16 +378,16 @@ def _targets(classes: tuple[Label, ...]) -> dict[tuple[type, object], int]:
 def _text_of_id(id_: object) -> str:
     if type(id_) is int:
         return str(id_)
-    raise _Refused("bad-id", f"id is {_kind(id_)}, neither an integer nor a string that is not empty")
+    raise Refused("bad-id", f"id is {kind(id_)}, neither an integer nor a string that is not empty")
 
 
 _INFINITY = float("inf")
 
 
-def _lenient_x(text: str) -> object:
+def _lenient_x(value: bytes | None) -> object:
     """`x` of a record whose numbers may exceed float64, where orjson gives up; None if something else is wrong."""
     try:
-        record = json.loads(text, parse_int=float, parse_constant=_refuse_constant)
+        record = json.loads((value or b"").decode(), parse_int=float, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         return None
     return record.get("x") if type(record) is dict else None
@@ -476,23 +395,3 @@ def _lenient_x(text: str) -> object:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
-
-
-def _kind(value: object) -> str:
-    """A JSON value in a few words."""
-    if type(value) is dict:
-        return "an object"
-    if type(value) is list:
-        return "an array"
-    if type(value) is str:
-        return f"the string {_show(value)}"
-    return _show(value)
-
-
-def _show(value: object) -> str:
-    """A string, number, boolean or null as in JSON, not too long, and fit for UTF-8."""
-    return _cut(json.dumps(value, ensure_ascii=False), 80).encode(errors="replace").decode()
-
-
-def _cut(text: str, length: int) -> str:
-    return text if len(text) <= length else text[: length - 3] + "..."

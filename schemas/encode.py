@@ -160,3 +160,35 @@ def dead_letter_line(record: OutRecord) -> bytes:
 
 def _base64(data: bytes | None) -> str | None:
     return None if data is None else base64.b64encode(data).decode()
+
+
+def verdict(
+    *,
+    offset: int,
+    flow: str,
+    stream: str,
+    version: int,
+    generation: int,
+    feature: str,
+    kept: bool,
+    reason: str,
+    by: Sequence[str],
+    removed: Mapping[str, Sequence[str]],
+    returned: Sequence[str],
+    partition: int,
+) -> OutRecord:
+    """What became of one column, and of others because of it. Key: the stream."""
+    record = {
+        "flow": flow,
+        "stream": stream,
+        "feature": feature,
+        "version": version,
+        "generation": generation,
+        "at": {"partition": partition, "offset": offset},
+        "kept": kept,
+        "reason": reason,
+        "by": by,
+        "removed": removed,
+        "returned": returned,
+    }
+    return OutRecord(offset, stream.encode(), orjson.dumps(record))

@@ -1,0 +1,123 @@
+"""One poll of a `features` topic -> targets and columns a stream, and a dead letter for each record that is neither.
+
+    {"target": [1, -1, ...]}                                the target that columns are judged against
+    {"name": "gene:TP53", "values": [0.1, ...]}             a column
+    {"name": ..., "size": 800, "at": [3, 17], "values": [1, 1]}   the same with few non-zeros
+
+A target of classes holds strings, integers or booleans; classes that are not numbers are numbered in order of
+appearance. Everything else is finite numbers. Whether a column fits its target only the operator can tell.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any, Literal
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from sluiceway.schemas.columns import ColumnRecord, SparseColumn
+from sluiceway.schemas.lane import DeadLetter, LaneBatch, RawPoll, RawRecords
+from sluiceway.schemas.refusal import (
+    MAX_TS,
+    NamedBy,
+    Refused,
+    StreamNaming,
+    kind,
+    refuse_ts,
+    refuse_unreadable,
+    show,
+)
+
+TargetType = Literal["class", "number"]
+
+
+class ColumnDecoder:
+    """Decodes the polls of one topic of columns."""
+
+    def __init__(self, partitions: int, stream: NamedBy = "key", target_type: TargetType = "class") -> None:
+        self._naming = StreamNaming(stream, partitions)
+        self._target_type = target_type
+
+    def decode(self, poll: RawPoll) -> LaneBatch:
+        """The records of each stream in order; every record refused becomes a dead letter."""
+        streams: dict[str, list[ColumnRecord]] = {}
+        dead_letters: list[DeadLetter] = []
+        raw: RawRecords = {}
+        for key, value, offset, next_offset in zip(
+            poll.keys, poll.values, poll.offsets, poll.next_offsets, strict=True
+        ):
+            try:
+                record = self._read(value)
+                stream = self._naming.stream(key, record.get("stream"), poll.lane)
+                name, values = self._content(record)
+            except Refused as refused:
+                dead_letters.append(refused.letter(offset, key, value))
+                continue
+            streams.setdefault(stream, []).append(ColumnRecord(offset, next_offset, _ts(record), name, values))
+            raw[offset] = key, value
+        return LaneBatch(poll.lane, poll.start, poll.stop, poll.end, list(streams.items()), dead_letters, raw)
+
+    def _read(self, value: bytes | None) -> dict[str, Any]:
+        try:
+            record = orjson.loads(value)  # type: ignore[arg-type]  # None is refused like any other non-JSON
+        except orjson.JSONDecodeError as error:
+            refuse_unreadable(value, error)
+        if type(record) is not dict:
+            raise Refused("not-an-object", f"the record is {kind(record)}, not an object")
+        _ts(record)
+        return record
+
+    def _content(self, record: dict[str, Any]) -> tuple[str | None, NDArray[np.float64] | SparseColumn]:
+        if record.get("target") is not None:
+            return None, self._target(record["target"])
+        name = record.get("name")
+        if type(name) is not str or not name:
+            raise Refused("bad-column", f"name is {kind(name)}: neither a target nor a column with a name")
+        what = f"column {show(name)}"
+        values = _numbers(record.get("values"), what)
+        if record.get("at") is None:
+            return name, values
+        size, at = record.get("size"), record["at"]
+        if type(size) is not int or size < 0:
+            raise Refused("bad-column", f"{what}: size is {kind(size)}, not a number of rows")
+        if type(at) is not list or any(type(row) is not int for row in at):
+            raise Refused("bad-column", f"{what}: at is not an array of rows")
+        sparse = SparseColumn(size, np.array(at, dtype=np.int64), values)
+        try:
+            sparse.dense(name)
+        except ValueError as problem:
+            raise Refused("bad-column", str(problem)) from None
+        return name, sparse
+
+    def _target(self, target: object) -> NDArray[np.float64]:
+        if self._target_type == "number":
+            return _numbers(target, "the target")
+        if type(target) is not list or any(type(one) not in (str, int, bool) for one in target):
+            raise Refused("bad-column", "the target is not an array of classes: strings, integers or booleans")
+        if all(type(one) is int for one in target):
+            return np.array(target, dtype=np.float64)
+        numbers: dict[tuple[type, object], int] = {}
+        return np.array([numbers.setdefault((type(one), one), len(numbers)) for one in target], dtype=np.float64)
+
+
+def _ts(record: dict[str, Any]) -> int:
+    ts = record.get("ts")
+    if ts is None:
+        return 0
+    if type(ts) is not int or not 0 <= ts <= MAX_TS:
+        refuse_ts(ts)
+    return ts
+
+
+def _numbers(values: object, what: str) -> NDArray[np.float64]:
+    if type(values) is not list:
+        raise Refused("bad-column", f"{what}: the values are {kind(values)}, not an array")
+    if bool in set(map(type, values)):
+        raise Refused("bad-column", f"{what} holds a boolean, not a number")
+    try:
+        return np.frombuffer(array("d", values), dtype=np.float64)
+    except (TypeError, OverflowError):
+        wrong = next(one for one in values if type(one) not in (int, float))
+        raise Refused("bad-column", f"{what} holds {kind(wrong)}, not a number") from None
