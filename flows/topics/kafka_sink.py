@@ -209,8 +209,22 @@ class TransactionalLane(_Producing):
             self._producer.send_offsets_to_transaction([place], self._group, COMMIT_SECONDS)
             self._producer.commit_transaction(COMMIT_SECONDS)
         except KafkaException as problem:
-            raise self._failed(problem) from problem
+            raise self._failed(self._cause(problem)) from problem
         self._position = None
+
+    def _refused(self, topic: str, problem: KafkaError | KafkaException) -> FlowError:
+        error = problem if isinstance(problem, KafkaException) else KafkaException(problem)
+        cause = self._cause(error)
+        return super()._refused(topic, problem) if cause is error else self._failed(cause)
+
+    def _cause(self, problem: KafkaException) -> KafkaException:
+        """Once a transaction has failed, whatever meets it says only that; asked for another one, it says why."""
+        if problem.args[0].code() == KafkaError._STATE:
+            try:
+                self._producer.begin_transaction()
+            except KafkaException as cause:
+                return cause
+        return problem
 
     def _failed(self, problem: KafkaException) -> FlowError:
         error = problem.args[0]

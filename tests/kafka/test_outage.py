@@ -29,7 +29,7 @@ def test_flows_wait_for_the_broker_and_lose_nothing(own_broker: Broker, tmp_path
         own_broker.kill()
         gone = time.monotonic()
         late = exact.run(store=tmp_path / "late", timeout=60)
-        assert late.code == 1
+        assert late.code == 2  # nobody has found that broker yet: a wrong address, most likely
         assert f"no Kafka broker answers at {own_broker.bootstrap} within 15 s" in late.sentence
         assert "Traceback" not in late.stderr
         time.sleep(max(0.0, gone + AWAY - time.monotonic()))
