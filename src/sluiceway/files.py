@@ -58,9 +58,10 @@ class Columns:
     text_labels: bool = False
     """Labels stay the text they are; otherwise 1, -1, 0, true and false are taken for numbers and truth values."""
 
-    def role(self, name: str) -> str:
-        """The column that plays a role."""
-        return str(getattr(self, name) or name)
+    @property
+    def roles(self) -> tuple[str, str, str, str]:
+        """The columns of stream, id, ts and y."""
+        return self.stream or "stream", self.id or "id", self.ts or "ts", self.y or "y"
 
     @property
     def named(self) -> list[str]:
@@ -167,6 +168,7 @@ class Lines:
 
 
 def _json_lines(lines: Lines, columns: Columns) -> Iterator[Row]:
+    rows = _Rows(columns, from_text=False)
     for line in lines:
         if not line.strip():
             continue
@@ -176,7 +178,7 @@ def _json_lines(lines: Lines, columns: Columns) -> Iterator[Row]:
             raise _BadLine(f"it is not JSON: {problem.msg} at character {problem.pos + 1}") from None
         if not isinstance(content, dict):
             raise _BadLine("it is JSON, but not an object")
-        yield _row(content, columns, from_text=False)
+        yield rows.row(content)
 
 
 def _csv(lines: Lines, columns: Columns) -> Iterator[Row]:
@@ -187,12 +189,13 @@ def _csv(lines: Lines, columns: Columns) -> Iterator[Row]:
     delimiter = max(",;\t", key=first.count)
     header = _cells([first], delimiter)
     _check_header(header, columns)
+    rows = _Rows(columns, from_text=True)
     for cells in _records(texts, delimiter):
         if not cells:
             continue
         if len(cells) != len(header):
             raise _BadLine(f"it has {len(cells)} cells, the header has {len(header)}")
-        yield _row(dict(zip(header, cells, strict=True)), columns, from_text=True)
+        yield rows.row(dict(zip(header, cells, strict=True)))
 
 
 def _cells(lines: Iterable[str], delimiter: str) -> list[str]:
@@ -230,6 +233,7 @@ def _svmlight(lines: Lines, columns: Columns) -> Iterator[Row]:
     wrong = [name for name in columns.named if name != "qid"]
     if wrong:
         raise _BadLine(f"svmlight has no column {wrong[0]!r}; only qid may be the key")
+    rows = _Rows(columns, from_text=True)
     for line in lines:
         label, *pairs = line.partition("#")[0].split() or [""]
         if not label and not pairs:
@@ -244,33 +248,40 @@ def _svmlight(lines: Lines, columns: Columns) -> Iterator[Row]:
                 features[name] = _number(name, value)
             elif columns.stream is not None:
                 content["qid"] = value
-        yield _row({**content, "x": features}, columns, from_text=True)
+        yield rows.row({**content, "x": features})
 
 
 # -- cells -----------------------------------------------------------------------------------------------------------
 
 
-def _row(content: dict[str, Any], columns: Columns, *, from_text: bool) -> Row:
-    """Take the four roles out; what is left is `x`, or the features themselves."""
-    stream = content.pop(columns.role("stream"), None)
-    id_ = content.pop(columns.role("id"), None)
-    ts = content.pop(columns.role("ts"), None)
-    y = content.pop(columns.role("y"), None)
-    for name in columns.drop:
-        content.pop(name, None)
-    record: dict[str, Any] = {}
-    if id_ is not None and id_ != "":
-        record["id"] = id_
-    if ts is not None and ts != "":
-        record["ts"] = _milliseconds(columns.role("ts"), ts)
-    if isinstance(content.get("x"), dict | list):
-        record |= {name: value for name, value in content.items() if name != "stream"}
-    elif content or id_ is None or y is None:
-        features = {name: _feature(name, value, from_text=from_text) for name, value in content.items()}
-        record["x"] = {name: value for name, value in features.items() if value is not None}
-    if y is not None and y != "":
-        record["y"] = _label(y, columns) if from_text else y
-    return Row(_stream(columns.role("stream"), stream), record)
+class _Rows:
+    """Makes rows of what a line holds."""
+
+    def __init__(self, columns: Columns, *, from_text: bool) -> None:
+        self._columns = columns
+        self._stream, self._id, self._ts, self._y = columns.roles
+        self._from_text = from_text
+
+    def row(self, content: dict[str, Any]) -> Row:
+        """Take the four roles out; what is left is a record with its `x`, or the features themselves."""
+        take = content.pop
+        stream, id_, ts, y = take(self._stream, None), take(self._id, None), take(self._ts, None), take(self._y, None)
+        for name in self._columns.drop:
+            take(name, None)
+        record: dict[str, Any] = {}
+        if id_ is not None and id_ != "":
+            record["id"] = id_
+        if ts is not None and ts != "":
+            record["ts"] = ts if type(ts) is int else _milliseconds(self._ts, ts)
+        if isinstance(content.get("x"), dict | list):
+            take("stream", None)
+            record.update(content)
+        elif content or id_ is None or y is None:
+            features = {name: _feature(name, value, from_text=self._from_text) for name, value in content.items()}
+            record["x"] = {name: value for name, value in features.items() if value is not None}
+        if y is not None and y != "":
+            record["y"] = _label(y, self._columns) if self._from_text else y
+        return Row(_stream(self._stream, stream), record)
 
 
 def _stream(column: str, value: Any) -> str | None:
@@ -306,8 +317,6 @@ def _number(name: str, text: str) -> float:
 
 
 def _milliseconds(column: str, value: Any) -> int:
-    if type(value) is int:
-        return value
     if isinstance(value, str):
         if value.isdecimal():
             return int(value)

@@ -4,6 +4,8 @@ meet in the same partition. librdkafka calls this `murmur2_random`; directory to
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 _M = 0x5BD1E995
 _SEED = 0x9747B28C
 _32_BITS = 0xFFFFFFFF
@@ -27,6 +29,7 @@ def murmur2(data: bytes) -> int:
     return h ^ h >> 15
 
 
+@lru_cache(1 << 16)
 def partition_of(key: bytes, partitions: int) -> int:
     """The partition that Java's producer chooses for a key."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions

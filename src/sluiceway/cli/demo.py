@@ -170,7 +170,8 @@ class _Demo:
             gone, come = (" ".join(sorted(set(a) - set(b))) for a, b in ((first, second), (second, first)))
             table.add_row(f"drift at {drift:,}", f"no longer telling: {gone}\nnow telling: {come}")
             table.add_row("after the drift", _found(after, second, drift))
-            table.add_row("wrong labels", " -> ".join(map(percent, _errors(before, after))))
+            calm, shaken, settled = map(percent, _errors(before, after))
+            table.add_row("predictions", f"wrong {calm} before the drift, {shaken} right after it, {settled} now")
             self._screen.print()
             self._screen.print(table)
         where = self._directory

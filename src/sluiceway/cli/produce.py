@@ -199,9 +199,12 @@ class _Sink(Protocol):
 
 class _DirectorySink:
     def __init__(self, topic: DirectoryTopic, partitions: int | None) -> None:
+        import orjson
+
         from sluiceway.errors import SettingsError
         from sluiceway.flows.topics.append import DirectoryAppender
         from sluiceway.flows.topics.directory import create_directory_topic, partition_count
+        from sluiceway.partitioner import partition_of
 
         found = partition_count(topic)
         if found is None:
@@ -213,20 +216,18 @@ class _DirectorySink:
         _refuse_other_number(str(topic), found, partitions)
         self.partitions = found
         self._appender = DirectoryAppender(topic, found)
+        self._dumps = orjson.dumps
+        self._partition_of = partition_of
         self._next = 0
 
     def send(self, row: Row) -> None:
-        import orjson
-
-        from sluiceway.partitioner import partition_of
-
         record: dict[str, Any] = row.record
         if row.stream is None:
             partition, self._next = self._next, (self._next + 1) % self.partitions
         else:
-            partition = partition_of(row.stream.encode(), self.partitions)
+            partition = self._partition_of(row.stream.encode(), self.partitions)
             record = {"stream": row.stream, **record}
-        self._appender.append(partition, [orjson.dumps(record)])
+        self._appender.append(partition, [self._dumps(record)])
 
     def flush(self) -> None:
         self._appender.flush()

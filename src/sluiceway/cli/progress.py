@@ -32,7 +32,7 @@ class ProgressView:
         parts: list[RenderableType] = []
         facts = f"{records:,} records, {self._rate(records):,.0f}/s, {_clock(self._progress.seconds)}"
         if bounded:
-            parts.append(_bar("all", _share(list(lanes.values())), facts))
+            parts.append(_bar("input", _share(list(lanes.values())), facts))
         else:
             parts.append(facts)
         if self._lanes and len(lanes) > 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -26,6 +26,16 @@ def plain_table(title: str | None = None) -> Table:
     return Table(
         title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False
     )
+
+
+def facts(content: Mapping[str, str]) -> Table:
+    """Names and what they stand for, in two columns."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column(ratio=1)
+    for name, value in content.items():
+        table.add_row(Text(name), Text(value))
+    return table
 
 
 def percent(share: float | None) -> str:
@@ -142,7 +152,8 @@ def features(snapshot: Snapshot, rows: int | None = None, known: frozenset[str] 
 
 
 def _block() -> str:
-    return "█" if (sys.stdout.encoding or "").lower().startswith("utf") else "#"
+    real = sys.__stdout__  # a live display stands in for sys.stdout, and knows no encoding
+    return "█" if real is not None and real.encoding.lower().startswith("utf") else "#"
 
 
 def detail(view: View, rows: int | None = None) -> RenderableType:
