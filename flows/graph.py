@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import bytewax.operators as op
@@ -49,10 +50,11 @@ def build(settings: Settings | Path | str, running: Running | None = None) -> Da
     if running is None:
         running = Running(lambda: resolve_bounds(settings, around), lambda: False, False, 10.0)
     flow = Dataflow(settings.flow.name)
-    polls = op.input(SOURCE, flow, _source(settings, around, running))
-    batches = op.map("decode", polls, _decoder(settings, around))
+    reader = partial(open_reader, settings, running)
+    polls = op.input(SOURCE, flow, TopicSource(around.lanes, reader, running.stopping, running.progress))
+    batches = op.map("decode", polls, partial(_decode, decoder(settings, around)))
     outputs = select("select", batches, _stream_config(settings, around), settings.instances.name)
-    op.output("sink", outputs, _sink(settings, around, running))
+    op.output("sink", outputs, sink(settings, around, running))
     return flow
 
 
@@ -69,23 +71,24 @@ def resolve_bounds(settings: Settings, around: Surroundings) -> Bounds:
     return directory_bounds(topic, around.lanes, given.start, given.stop)
 
 
-def _source(settings: Settings, around: Surroundings, running: Running) -> TopicSource:
-    topic = settings.instances
-
-    def open_reader(partition: int, position: int | None) -> Reader:
-        bounds = running.bounds()
-        start = bounds.starts[partition] if position is None else position
-        if isinstance(topic, KafkaTopic):
-            return KafkaReader(topic, settings.kafka, partition, start, bounds.stops[partition])
-        return DirectoryReader(topic, partition, start, bounds.stops[partition])
-
-    return TopicSource(around.lanes, open_reader, running.stopping, running.progress)
+def open_reader(settings: Settings, running: Running, partition: int, position: int | None) -> Reader:
+    """Read a partition of the instances from the checkpoint's position on, or from where the run begins."""
+    topic, bounds = settings.instances, running.bounds()
+    start = bounds.starts[partition] if position is None else position
+    if isinstance(topic, KafkaTopic):
+        return KafkaReader(topic, settings.kafka, partition, start, bounds.stops[partition])
+    return DirectoryReader(topic, partition, start, bounds.stops[partition])
 
 
-def _decoder(settings: Settings, around: Surroundings) -> Callable[[RawPoll], tuple[str, LaneBatch]]:
+def _decode(decoder: Decoder, poll: RawPoll) -> tuple[str, LaneBatch]:
+    return lane_key(poll.lane), decoder.decode(poll)
+
+
+def decoder(settings: Settings, around: Surroundings) -> Decoder:
+    """Reads the instances as the settings say."""
     given = settings.input
     of_directory = isinstance(settings.instances, DirectoryTopic)
-    decoder = Decoder(
+    return Decoder(
         settings.instances.name,
         around.lanes,
         stream="member" if given.stream == "key" and of_directory else given.stream,
@@ -93,11 +96,6 @@ def _decoder(settings: Settings, around: Surroundings) -> Callable[[RawPoll], tu
         feature_names=given.feature_names,
         max_features_per_instance=given.max_features_per_instance,
     )
-
-    def decode(poll: RawPoll) -> tuple[str, LaneBatch]:
-        return lane_key(poll.lane), decoder.decode(poll)
-
-    return decode
 
 
 def _stream_config(settings: Settings, around: Surroundings) -> StreamConfig:
@@ -118,7 +116,8 @@ def _stream_config(settings: Settings, around: Surroundings) -> StreamConfig:
     )
 
 
-def _sink(settings: Settings, around: Surroundings, running: Running) -> TopicSink:
+def sink(settings: Settings, around: Surroundings, running: Running) -> TopicSink:
+    """Writes every output topic, exactly once where there is a store to agree with."""
     directories = {
         name: topic for name, topic in settings.outputs.items() if isinstance(topic, DirectoryTopic)
     }

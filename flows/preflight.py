@@ -13,7 +13,7 @@ from sluiceway.flows.topics.directory import create_directory_topic, partition_c
 from sluiceway.flows.topics.url import DirectoryTopic, KafkaTopic
 
 WEEK_MS = 7 * 86_400_000
-DEAD_LETTER_HEADROOM = 65_536
+HEADROOM = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +101,13 @@ def _input(settings: Settings, found: dict[str, kafka.TopicInfo | None]) -> tupl
 def _create(
     settings: Settings, missing: dict[str, KafkaTopic], lanes: int, instances: kafka.TopicInfo | None
 ) -> None:
+    # an original of the largest size must fit in together with what is added to it
+    roomy = {} if instances is None else {"max.message.bytes": str(instances.max_message_bytes + HEADROOM)}
     configs: dict[str, dict[str, str]] = {
         "selections": {"cleanup.policy": "compact", "min.compaction.lag.ms": str(WEEK_MS)},
         "predictions": {},
-        # an original of the largest size must fit in together with its headers
-        "dead_letters": {}
-        if instances is None
-        else {"max.message.bytes": str(instances.max_message_bytes + DEAD_LETTER_HEADROOM)},
+        "dead_letters": roomy,
+        "applied": roomy,
     }
     bootstrap = next(iter(missing.values())).bootstrap
     kafka.create_topics(

@@ -126,7 +126,7 @@ class Store:
         """Drop the state of epochs that never closed, which Bytewax 0.21.1 would load later (two deaths are enough)."""
         stores = [sqlite3.connect(path) for path in sorted(self.directory.glob("part-*.sqlite3"))]
         try:
-            resume = _resume_epoch(stores)
+            resume = resume_epoch(stores)
             for store in stores:
                 store.execute("delete from snaps where snap_epoch >= ?", (resume,))
                 store.commit()
@@ -137,17 +137,17 @@ class Store:
                 store.close()
 
     def positions(self, step: str) -> dict[int, int]:
-        """Where the last whole checkpoint says that reading goes on, by partition."""
+        """Where the last whole checkpoint says that reading goes on, by partition; also while a flow writes others."""
         newest: dict[int, tuple[int, int]] = {}
-        for path in sorted(self.directory.glob("part-*.sqlite3")):
-            store = sqlite3.connect(path)
-            try:
-                for key, epoch, state in store.execute(
-                    "select state_key, snap_epoch, ser_change from snaps where step_id = ?", (step,)
-                ):
-                    if state is not None and epoch >= newest.get(int(key), (-1, 0))[0]:
-                        newest[int(key)] = (epoch, pickle.loads(state))
-            finally:
+        stores = [sqlite3.connect(path) for path in sorted(self.directory.glob("part-*.sqlite3"))]
+        try:
+            whole = resume_epoch(stores)
+            query = "select state_key, snap_epoch, ser_change from snaps where step_id = ? and snap_epoch < ?"
+            for key, epoch, state in (row for store in stores for row in store.execute(query, (step, whole))):
+                if state is not None and epoch >= newest.get(int(key), (-1, 0))[0]:
+                    newest[int(key)] = (epoch, pickle.loads(state))
+        finally:
+            for store in stores:
                 store.close()
         return {partition: position for partition, (_, position) in newest.items()}
 
@@ -182,7 +182,7 @@ class Store:
             self._held.close()
 
 
-def _resume_epoch(stores: list[sqlite3.Connection]) -> int:
+def resume_epoch(stores: list[sqlite3.Connection]) -> int:
     """Where Bytewax will resume: the slowest worker's frontier in the newest execution."""
     query = "select ex_num, worker_count, resume_epoch from exs"
     executions = [row for store in stores for row in store.execute(query)]

@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
 
+from bytewax.dataflow import Dataflow
 from bytewax.run import cli_main
 
 from sluiceway import kafka
@@ -59,6 +60,17 @@ class Cluster:
         return cls(number, addresses, max(workers, 1))
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What the lanes of a run do; everything around it (store, bounds, output, stopping) is the same."""
+
+    build: Callable[[Settings, Running], Dataflow]
+    belongs_to: Callable[[Settings, Surroundings], dict[str, Any]]
+    """What a store of this work depends on: a change of any of it makes it another flow's."""
+    prepare: Callable[[Settings, Callable[[], None] | None], None]
+    """Made ready before the start; the second argument tells that it will take a while."""
+
+
 def run(
     settings: Settings,
     *,
@@ -71,25 +83,25 @@ def run(
     on_start: Callable[[Bounds], None] | None = None,
     on_compile: Callable[[], None] | None = None,
     progress: Progress | None = None,
+    work: Work | None = None,
 ) -> bool:
     """Run until the input ends or the flow is asked to stop; whether it was asked.
 
-    `progress` is kept up to date from the start on, for another thread to show.
+    `work` is what the lanes do, by default selecting. `progress` is kept up to date from the start on, for another
+    thread to show.
 
     Everything that goes wrong is raised as a `SluicewayError` where a sentence can say it.
     """
     cluster = cluster or Cluster.from_environment()
     progress = progress or Progress()
+    work = work or Work(build, belongs_to, _warm_up)
     around = look_around(settings, create=create_topics)
     store = None if recovery is None else Store(recovery)
     stop = Stop(recovery)
     try:
-        bounds = _open(store, settings, around, cluster, partitions, adopt)
-        if on_compile is not None and not settings.learner_class.is_compiled():
-            on_compile()
-        settings.learner_class.warm_up()
-        scale.warm_up()
-        flow = build(settings, Running(bounds, stop, store is not None, checkpoint_seconds, progress))
+        bounds = _open(store, settings, around, cluster, partitions, adopt, work)
+        work.prepare(settings, on_compile)
+        flow = work.build(settings, Running(bounds, stop, store is not None, checkpoint_seconds, progress))
         stop.listen()
         progress.begin()
         if on_start is not None and cluster.process == 0:
@@ -103,15 +115,29 @@ def run(
     return stop.stopped
 
 
+def _warm_up(settings: Settings, on_compile: Callable[[], None] | None) -> None:
+    """Load or compile the kernels before the first record waits for them."""
+    if on_compile is not None and not settings.learner_class.is_compiled():
+        on_compile()
+    settings.learner_class.warm_up()
+    scale.warm_up()
+
+
 def _open(
-    store: Store | None, settings: Settings, around: Surroundings, cluster: Cluster, partitions: int, adopt: bool
+    store: Store | None,
+    settings: Settings,
+    around: Surroundings,
+    cluster: Cluster,
+    partitions: int,
+    adopt: bool,
+    work: Work,
 ) -> Callable[[], Bounds]:
     """Open the store and decide the run's bounds; processes other than the first read them once all are connected."""
     if store is None:
         resolved = resolve_bounds(settings, around)
         return lambda: resolved
     store.open(
-        belongs_to(settings, around), partitions=partitions, process=cluster.process, cluster=cluster.addresses
+        work.belongs_to(settings, around), partitions=partitions, process=cluster.process, cluster=cluster.addresses
     )
     if cluster.process > 0:
         return store.bounds

@@ -42,6 +42,8 @@ class TopicsSection(Section):
     selections: str
     predictions: str | None = None
     dead_letters: str
+    applied: str | None = None
+    """Where `sluiceway apply` writes; `sluiceway run` does not use it."""
 
 
 class InputSection(Section):

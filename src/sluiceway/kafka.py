@@ -23,6 +23,8 @@ logger = logging.getLogger("sluiceway.kafka")
 
 ANSWER_SECONDS = 15.0
 """How long a broker may take to answer a question at start-up before we say that it does not."""
+SETTLE_SECONDS = 3.0
+"""How long a transaction whose commit has been decided may take to become visible."""
 
 Config = Mapping[str, str | int | float | bool]
 
@@ -163,15 +165,27 @@ def out_of_range(topic: str, partition: int, wanted: int, low: int, high: int) -
 
 
 def group_offsets(bootstrap: str, user: Config, group: str, topic: str, partitions: int) -> list[int | None]:
-    """How far a consumer group has come in each partition; None where it has never committed."""
-    consumer = Consumer(client_config(bootstrap, user, group_id=group), logger=logger)
+    """How far a consumer group has come in each partition; None where it has never committed.
+
+    A process that died inside a transaction leaves an offset undecided until somebody fences it, and the broker does
+    not answer for it before: then what was decided before it counts. A short wait first, for a commit being finished.
+    """
     try:
-        wanted = [TopicPartition(topic, partition) for partition in range(partitions)]
-        found = consumer.committed(wanted, timeout=ANSWER_SECONDS)
-        return [partition.offset if partition.offset >= 0 else None for partition in found]
+        return _group_offsets(bootstrap, user, group, topic, partitions, "read_committed", SETTLE_SECONDS)
+    except KafkaException as problem:
+        logger.debug("offsets of group %r: %s; asked for the decided ones", group, sentence(problem))
+    try:
+        return _group_offsets(bootstrap, user, group, topic, partitions, "read_uncommitted", ANSWER_SECONDS)
     except KafkaException as problem:
         raise FlowError(f"the broker does not tell the offsets of group {group!r}: {sentence(problem)}") from problem
+
+
+def _group_offsets(
+    bootstrap: str, user: Config, group: str, topic: str, partitions: int, isolation: str, seconds: float
+) -> list[int | None]:
+    consumer = Consumer(client_config(bootstrap, user, group_id=group, isolation_level=isolation), logger=logger)
+    try:
+        found = consumer.committed([TopicPartition(topic, partition) for partition in range(partitions)], seconds)
+        return [partition.offset if partition.offset >= 0 else None for partition in found]
     finally:
         consumer.close()
-
-

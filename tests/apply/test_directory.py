@@ -1,0 +1,159 @@
+"""Applying on directory topics."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.apply.expected import expected, instances, lines
+from tests.support.flow import Running, sluiceway, toml
+
+
+class Flow:
+    """A selecting flow and its apply flow in a folder."""
+
+    def __init__(self, folder: Path, **input_: Any) -> None:
+        self.folder = folder
+        self.file = folder / "flow.toml"
+        self.instances = folder / "instances" / "part-00000.jsonl"
+        topics = {name: f"dir:{name}" for name in ("instances", "selections", "dead_letters", "applied")}
+        self.sections: dict[str, dict[str, Any]] = {
+            "flow": {"name": "spam"},
+            "topics": topics,
+            "input": {"stop": "end", **input_},
+            "operator": {"name": "ofs", "k": 3},
+            "emit": {"every": 7},
+        }
+        self.file.write_text(toml(self.sections))
+        self.instances.parent.mkdir()
+        (self.instances.parent / "_topic.json").write_text('{"partitions": 1}')
+        self.instances.touch()
+
+    def append(self, count: int, first: int = 0) -> None:
+        with self.instances.open("ab") as file:
+            file.writelines(lines(instances(count, first=first)))
+
+    def select(self) -> None:
+        done = sluiceway("run", self.file, "--recovery", self.folder / "store", "--checkpoint-every", "0.1")
+        assert done.code == 0, done.stderr
+
+    def arguments(self) -> tuple[str | Path, ...]:
+        own, other = self.folder / "apply-store", self.folder / "store"
+        return ("apply", self.file, "--recovery", own, "--flow-recovery", other, "--checkpoint-every", "0.1")
+
+    def apply(self) -> None:
+        done = sluiceway(*self.arguments())
+        assert done.code == 0, done.stderr
+
+    def read(self, topic: str) -> list[dict[str, Any]]:
+        path = self.folder / topic / "part-00000.jsonl"
+        return [json.loads(line) for line in path.read_bytes().splitlines()] if path.exists() else []
+
+    def expected(self) -> list[dict[str, Any]]:
+        records, offset = [], 0
+        for line in self.instances.read_bytes().splitlines(keepends=True):
+            content = json.loads(line)
+            records.append((offset, content["stream"], content))
+            offset += len(line)
+        return expected("spam", 0, records, self.read("selections"))
+
+
+def test_every_instance_with_what_was_selected_before_it(tmp_path: Path) -> None:
+    flow = Flow(tmp_path)
+    flow.append(300)
+    flow.select()
+    flow.apply()
+    applied = flow.read("applied")
+    assert applied == flow.expected()
+    versions = [record["selection"]["version"] for record in applied if "selection" in record]
+    assert versions.count(None) > 0
+    assert len(set(versions)) > 10
+
+
+def test_it_waits_for_the_selecting_flow_and_goes_on_after_it(tmp_path: Path) -> None:
+    flow = Flow(tmp_path)
+    flow.append(100)
+    flow.select()
+    flow.append(100, first=100)
+    with Running(*flow.arguments()) as applying:
+        applying.until(lambda: len(flow.read("applied")) >= 90)
+        # nothing of the second hundred before the flow has passed it
+        assert len(flow.read("applied")) < 100
+        assert applying.alive
+        flow.select()
+        assert applying.wait().code == 0
+    assert flow.read("applied") == flow.expected()
+
+
+def test_a_restart_and_other_polls_change_nothing(tmp_path: Path) -> None:
+    flow = Flow(tmp_path)
+    flow.append(150)
+    flow.select()
+    with Running(*flow.arguments()) as applying:
+        applying.until(lambda: len(flow.read("applied")) > 0)
+        applying.kill()
+    flow.append(150, first=150)
+    flow.select()
+    flow.apply()
+    flow.apply()  # the first goes on to the bounds of the killed run
+    in_pieces = flow.read("applied")
+    assert in_pieces == flow.expected()
+    for name in ("applied", "apply-store"):
+        shutil.rmtree(tmp_path / name)
+    flow.apply()
+    assert flow.read("applied") == in_pieces
+
+
+def test_applied_instances_are_instances(tmp_path: Path) -> None:
+    """Another flow can learn from them, later labels included."""
+    flow = Flow(tmp_path)
+    flow.append(200)
+    flow.select()
+    flow.apply()
+    second = {**flow.sections, "flow": {"name": "second"}, "topics": dict(flow.sections["topics"])}
+    second["topics"] |= {"instances": "dir:applied", "selections": "dir:selections-2", "dead_letters": "dir:dead-2"}
+    del second["topics"]["applied"]
+    (tmp_path / "second.toml").write_text(toml(second))
+    done = sluiceway("run", tmp_path / "second.toml", "--recovery", tmp_path / "store-2")
+    assert done.code == 0, done.stderr
+    assert flow.read("selections-2")
+    assert flow.read("dead-2") == []
+
+
+def test_arrays_are_named(tmp_path: Path) -> None:
+    flow = Flow(tmp_path, feature_names=["a", "b", "c"])
+    with flow.instances.open("ab") as file:
+        for number in range(20):
+            x = [1.0 if number % 2 else -1.0, 0.5 if number % 2 else -0.5, 0]
+            file.write(json.dumps({"stream": "s", "x": x, "y": number % 2}).encode() + b"\n")
+    flow.select()
+    flow.apply()
+    applied = flow.read("applied")
+    assert applied[0]["x"] == {}
+    assert applied[-1]["x"] == {"a": 1.0, "b": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("change", "arguments", "sentence"),
+    [
+        ({"applied": None}, (), "the setting topics.applied is missing"),
+        ({"applied": "dir:selections"}, (), "topics.applied and topics.selections are the same topic"),
+        ({"applied": "dir:instances"}, (), "the input topic is also an output topic"),
+        ({"selections": "dir:elsewhere"}, ("--flow-recovery", "store"), "does not exist; run the flow first"),
+        ({}, (), "name it with --flow-recovery DIR"),
+        ({"selections": "kafka://127.0.0.1:9/s"}, (), "must both lie on Kafka or both in directories"),
+    ],
+)
+def test_mistakes_are_sentences(
+    tmp_path: Path, change: dict[str, Any], arguments: tuple[str, ...], sentence: str
+) -> None:
+    flow = Flow(tmp_path)
+    flow.file.write_text(toml({**flow.sections, "topics": {**flow.sections["topics"], **change}}))
+    done = sluiceway("apply", flow.file, *arguments)
+    assert done.code == 2, done.stderr
+    assert sentence in done.sentence
+    assert "Traceback" not in done.stderr
