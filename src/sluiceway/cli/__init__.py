@@ -8,7 +8,7 @@ import typer
 
 from sluiceway.errors import SluicewayError
 
-from . import check, demo, operators, produce, run, watch
+from . import apply, check, demo, inspect, operators, produce, retire, run, watch
 
 app = typer.Typer(
     name="sluiceway",
@@ -19,10 +19,13 @@ app = typer.Typer(
 )
 app.command()(demo.demo)
 app.command()(run.run)
+app.command()(apply.apply)
 app.command()(check.check)
 app.command()(watch.watch)
 app.command()(produce.produce)
+app.command()(inspect.inspect)
 app.command()(operators.operators)
+app.command()(retire.retire)
 
 
 @app.callback(invoke_without_command=True)

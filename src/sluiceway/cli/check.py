@@ -7,29 +7,43 @@ from typing import Annotated
 
 import typer
 
+from sluiceway.cli.options import Json
+
 
 def check(
     flow: Annotated[Path, typer.Argument(help="The flow's TOML file.", metavar="FLOW")],
+    as_json: Json = False,
 ) -> None:
     """Validate FLOW, reach its topics, and print what would run. Changes nothing.
 
+    \b
     sluiceway check spam.toml
+    sluiceway check spam.toml --json
     """
-    from rich.console import Console
-    from rich.table import Table
-
+    from sluiceway.cli.screen import console, counted, facts
     from sluiceway.flows.preflight import look_around
     from sluiceway.flows.settings import Settings
 
     settings = Settings.load(flow)
     around = look_around(settings, create_directories=False)
-    table = Table(title=f"{settings.flow.name}: ready to run", title_justify="left", show_header=False)
-    for name, topic in settings.all_topics.items():
-        table.add_row(name, str(topic))
-    table.add_row("lanes", str(around.lanes))
-    params = ", ".join(f"{name}={value}" for name, value in settings.make_learner().params.items())
-    table.add_row("operator", f"{settings.operator.name} ({params})")
+    params = settings.make_learner().params
     given = settings.input
-    table.add_row("input", f"from {given.start} to {given.stop or 'ever'}, scale {given.scale}")
-    table.add_row("delivery", settings.output.delivery)
-    Console().print(table)
+    topics = {name: str(topic) for name, topic in settings.all_topics.items()}
+    if as_json:
+        import json
+
+        operator = {"name": settings.operator.name, "params": params}
+        content = {"flow": settings.flow.name, "topics": topics, "lanes": around.lanes, "operator": operator}
+        ends = {"start": given.start, "stop": given.stop, "delivery": settings.output.delivery}
+        print(json.dumps({**content, **ends}, indent=2))
+        return
+    screen = console()
+    screen.print(f"{settings.flow.name}: ready to run", style="bold")
+    about = {
+        **topics,
+        "lanes": counted(around.lanes, "partition"),
+        "operator": f"{settings.operator.name} ({', '.join(f'{name}={value}' for name, value in params.items())})",
+        "input": f"from {given.start} to {given.stop or 'ever'}, scale {given.scale}",
+        "delivery": settings.output.delivery,
+    }
+    screen.print(facts(about))

@@ -38,13 +38,16 @@ def demo(
         typer.Option("--records", help="Only print the mails as JSON lines, for `produce`; 0 instances = no end."),
     ] = False,
 ) -> None:
-    """Watch features being selected: makes a stream of mails in which ten of 200 words tell spam from ham, and which
-    ten drifts half-way; runs the flow on it; says what it found.
+    """See features being selected, without a broker.
+
+    Makes a stream of mails in which ten of 200 words tell spam from ham, and
+    which ten drifts half-way; runs the flow on it; says what it found. With
+    --records the same stream feeds a broker.
 
     \b
     sluiceway demo
     sluiceway demo --seed 3 --directory /tmp/demo
-    sluiceway demo --records --instances 0 | sluiceway produce - kafka://localhost:9092/mails --rate 1000
+    sluiceway demo --records | sluiceway produce - kafka://localhost:9092/mails
     """
     from sluiceway.demo import DemoStream
     from sluiceway.errors import SettingsError

@@ -83,9 +83,10 @@ def _show_all() -> None:
 
 
 def _show_one(described: dict[str, Any]) -> None:
+    from rich.markdown import Markdown
     from rich.text import Text
 
-    from sluiceway.cli.screen import console, plain_table
+    from sluiceway.cli.screen import console, facts, plain_table
 
     screen = console()
     screen.print(Text.assemble((described["name"], "bold"), f"  ({described['kind']})  {described['summary']}"))
@@ -98,16 +99,7 @@ def _show_one(described: dict[str, Any]) -> None:
     screen.print()
     screen.print(table)
     screen.print()
-    facts = plain_table()
-    facts.show_header = False
-    facts.box = None
-    facts.add_column(no_wrap=True, style="bold")
-    facts.add_column(ratio=1)
-    facts.add_row("time", f"{described['time']} for an instance")
-    facts.add_row("state", described["state"])
-    facts.add_row("paper", described["paper"])
-    for law, reason in described["exceptions"].items():
-        facts.add_row(f"law {law}", reason)
-    screen.print(facts)
+    about = {"time": described["time"], "state": described["state"], "paper": described["paper"]}
+    screen.print(facts({**about, **{f"law {law}": reason for law, reason in described["exceptions"].items()}}))
     screen.print()
-    screen.print(Text(described["doc"]))
+    screen.print(Markdown(described["doc"], code_theme="default"))

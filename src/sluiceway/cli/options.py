@@ -14,7 +14,7 @@ KafkaSettings = Annotated[
     typer.Option(
         "-X",
         "--kafka",
-        help="A setting of the Kafka client in librdkafka's words, as in a flow's [kafka];"
+        help="A setting of the Kafka client in librdkafka's words, as in a flow's kafka section;"
         " ${NAME} is taken from the environment. May be repeated.",
         metavar="NAME=VALUE",
         show_default=False,

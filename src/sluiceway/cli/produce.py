@@ -37,17 +37,17 @@ def produce(
         typer.Option("--format", help="Told by the file's name if left out.", show_default=False),
     ] = None,
     key: Annotated[
-        str | None, typer.Option(help="Column that names the stream [default: stream, if there].", metavar="COLUMN")
+        str | None, typer.Option(help="Column that names the stream (stream, if there).", metavar="COLUMN")
     ] = None,
     label: Annotated[
-        str | None, typer.Option(help="Column of the label [default: y, if there].", metavar="COLUMN")
+        str | None, typer.Option(help="Column of the label (y, if there).", metavar="COLUMN")
     ] = None,
     id_: Annotated[
-        str | None, typer.Option("--id", help="Column of the id [default: id, if there].", metavar="COLUMN")
+        str | None, typer.Option("--id", help="Column of the id (id, if there).", metavar="COLUMN")
     ] = None,
     ts: Annotated[
         str | None,
-        typer.Option(help="Column of the time, milliseconds or ISO-8601 [default: ts, if there].", metavar="COLUMN"),
+        typer.Option(help="Column of the time, milliseconds or ISO-8601 (ts, if there).", metavar="COLUMN"),
     ] = None,
     drop: Annotated[
         list[str] | None,
@@ -58,7 +58,7 @@ def produce(
     ] = False,
     partitions: Annotated[
         int | None,
-        typer.Option(help="Create the topic with so many if it is missing [directories: 1].", metavar="N"),
+        typer.Option(help="Create the topic with so many if it is missing (a directory: 1).", metavar="N"),
     ] = None,
     rate: Annotated[float | None, typer.Option(help="At most so many records a second.", metavar="N")] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Wait at the file's end for more; Ctrl-C ends it.")] = False,
@@ -67,14 +67,15 @@ def produce(
 ) -> None:
     """Write the records of FILE to a topic of instances.
 
-    JSON lines are records ({"id": ..., "ts": ..., "x": {...}, "y": ...}) or flat rows. The columns of a table are
-    features, but for stream, id, ts and y and what the options name. An empty cell is an absent feature. Records of
-    one stream go to one partition, the one that Java's clients choose for the key.
+    JSON lines are records ({"id": ..., "ts": ..., "x": {...}, "y": ...}) or
+    flat rows. The columns of a table are features, but for stream, id, ts and
+    y and what the options name. An empty cell is an absent feature. Records of
+    one stream go to one partition, the one that Java's clients choose for it.
 
     \b
     sluiceway produce mails.jsonl kafka://localhost:9092/instances
-    sluiceway produce visits.csv dir:./visits --key user --label bought --drop name --partitions 4
-    tail -f app.log | ./to-json | sluiceway produce - kafka://localhost:9092/instances
+    sluiceway produce visits.csv dir:./visits --key user --label bought
+    ./mails-as-json | sluiceway produce - kafka://localhost:9092/instances
     """
     from itertools import chain
 

@@ -34,12 +34,13 @@ def run(
 ) -> None:
     """Run FLOW until its input ends or it is stopped.
 
-    SIGTERM or Ctrl-C finishes the epoch, checkpoints and exits 0; run again to go on. On a terminal it shows how far
-    it is. Several processes run one flow together under Bytewax's variables (BYTEWAX_ADDRESSES, BYTEWAX_PROCESS_ID).
+    SIGTERM or Ctrl-C finishes the epoch, checkpoints and exits 0; run again to
+    go on. On a terminal it shows how far it is. Several processes run one flow
+    together under BYTEWAX_ADDRESSES and BYTEWAX_PROCESS_ID.
 
     \b
     sluiceway run spam.toml --recovery ./spam-store
-    sluiceway run spam.toml --recovery ./spam-store --checkpoint-every 0.5 --create-topics
+    sluiceway run spam.toml --recovery ./spam-store --create-topics
     """
     from sluiceway.errors import SettingsError
     from sluiceway.flows.progress import Progress

@@ -165,10 +165,8 @@ def overview(views: Sequence[View], rows: int | None = None) -> RenderableType:
     """Many streams, a row each."""
     table = plain_table()
     table.add_column("flow/stream", no_wrap=True, overflow="ellipsis", min_width=12)
-    table.add_column("version", justify="right", no_wrap=True)
-    table.add_column("error", justify="right", no_wrap=True)
-    table.add_column("lately", justify="right", no_wrap=True)
-    table.add_column("n", justify="right", no_wrap=True)
+    for name, width in (("version", 9), ("error", 6), ("lately", 6), ("n", 3)):
+        table.add_column(name, justify="right", no_wrap=True, min_width=width)
     table.add_column("largest weights; + entered, - left", no_wrap=True, overflow="ellipsis", ratio=1)
     for view in views[:rows]:
         now = view.now

@@ -35,7 +35,8 @@ def watch(
 ) -> None:
     """Show which features are selected now, and follow the changes: + has entered, - has left.
 
-    Where the output is no terminal, a line for each snapshot; with --json the snapshot itself. Ctrl-C ends it.
+    Where the output is no terminal, a line for each snapshot; with --json the
+    snapshot itself. Ctrl-C ends it.
 
     \b
     sluiceway watch kafka://localhost:9092/selections --flow spam

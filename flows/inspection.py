@@ -1,0 +1,267 @@
+"""What a recovery store or a topic holds, read without disturbing whoever uses it."""
+
+from __future__ import annotations
+
+import fcntl
+import pickle
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from sluiceway import kafka
+from sluiceway.errors import FlowError, SettingsError
+from sluiceway.flows.recovery import resume_epoch
+from sluiceway.flows.topics.directory import partition_count, partition_path
+from sluiceway.flows.topics.url import DirectoryTopic, KafkaTopic, Topic
+from sluiceway.operators import registry
+
+SOURCE_STEP, LANES_STEP = ".source", ".lanes"
+READ_SECONDS = 15.0
+PARTITION_END = KafkaError._PARTITION_EOF  # noqa: SLF001  # the client's own name for it
+
+
+# -- stores ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StreamReport:
+    """A stream's model as of the last whole checkpoint; None where this program cannot read it."""
+
+    lane: int
+    stream: str
+    version: int | None
+    selected: int | None
+    seen: int | None
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreReport:
+    """A recovery store."""
+
+    directory: str
+    manifest: dict[str, Any]
+    """What the store belongs to: flow, operator, parameters, input."""
+    clean: bool
+    """The last run ended by itself or was stopped."""
+    running: bool
+    bounds: dict[str, Any] | None
+    """Of the run under way or interrupted."""
+    epoch: int
+    """The next to begin."""
+    positions: dict[int, int]
+    """Where reading goes on, by partition."""
+    streams: list[StreamReport]
+
+
+def is_store(directory: Path) -> bool:
+    return (directory / "sluiceway.json").is_file()
+
+
+def read_store(directory: Path) -> StoreReport:
+    """Everything up to the last whole checkpoint, also of a store in use."""
+    manifest = _json(directory / "sluiceway.json")
+    run = directory / "run.json"
+    stores = [_open(path) for path in sorted(directory.glob("part-*.sqlite3"))]
+    try:
+        epoch = resume_epoch(stores)
+        states = _states(stores, epoch)
+    except sqlite3.DatabaseError as problem:
+        raise FlowError(f"the recovery store {directory} is damaged: {problem}") from None
+    finally:
+        for store in stores:
+            store.close()
+    positions = {int(key): pickle.loads(state) for (step, key), state in states.items() if step.endswith(SOURCE_STEP)}
+    lanes = {int(key): pickle.loads(state) for (step, key), state in states.items() if step.endswith(LANES_STEP)}
+    return StoreReport(
+        directory=str(directory),
+        manifest=manifest,
+        clean=not run.exists(),
+        running=any(_is_held(path) for path in directory.glob("process-*.lock")),
+        bounds=_json(run) if run.exists() else None,
+        epoch=epoch,
+        positions=dict(sorted(positions.items())),
+        streams=[
+            _stream(lane, name, state, str(manifest.get("operator")))
+            for lane, content in sorted(lanes.items())
+            for name, state in content["streams"].items()
+        ],
+    )
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    # a reader would leave the files of a write-ahead log behind where there are none, unless nothing can change
+    at_rest = not path.with_name(path.name + "-wal").exists()
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if at_rest else ''}", uri=True)
+
+
+def _states(stores: list[sqlite3.Connection], before: int) -> dict[tuple[str, str], bytes]:
+    """The newest state of each step and key among the epochs that closed."""
+    newest: dict[tuple[str, str], tuple[int, bytes | None]] = {}
+    query = "select step_id, state_key, snap_epoch, ser_change from snaps where snap_epoch < ?"
+    for store in stores:
+        for step, key, epoch, state in store.execute(query, (before,)):
+            if epoch >= newest.get((step, key), (-1, None))[0]:
+                newest[step, key] = epoch, state
+    return {place: state for place, (_, state) in newest.items() if state is not None}
+
+
+def _stream(lane: int, name: str, state: bytes, operator: str) -> StreamReport:
+    version = selected = seen = None
+    try:
+        content = pickle.loads(state)
+        seen = content.get("seen")
+        model = registry.get(operator).cls.from_state(content["model"] if "model" in content else content["selector"])
+        version, selected = model.version, len(model.selected)
+    except (SettingsError, ValueError, KeyError):  # an operator or a state of another version of this program
+        pass
+    return StreamReport(lane, name, version, selected, seen, len(state))
+
+
+def _is_held(path: Path) -> bool:
+    with path.open("r") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        content: dict[str, Any] = orjson.loads(path.read_bytes())
+    except (OSError, ValueError) as problem:
+        raise FlowError(f"{path} cannot be read: {problem}") from None
+    return content
+
+
+# -- topics ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RecordReport:
+    """One record of a topic."""
+
+    offset: int
+    key: str | None
+    value: str | None
+    ts: int | None = None
+    """The message's own time, on Kafka."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionReport:
+    partition: int
+    start: int
+    end: int
+    """Offsets; bytes, in a directory."""
+    records: int
+    """On Kafka at most so many: markers of transactions and compacted records have offsets too."""
+    first: RecordReport | None = None
+    last: RecordReport | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicReport:
+    topic: str
+    kind: str
+    """"kafka" or "directory"."""
+    partitions: list[PartitionReport] = field(default_factory=list)
+
+
+def read_topic(topic: Topic, settings: kafka.Config) -> TopicReport:
+    """How much there is, and the first and the last record of each partition."""
+    if isinstance(topic, DirectoryTopic):
+        number = partition_count(topic)
+        if number is None:
+            raise SettingsError(f"there is no topic {topic}: {topic.path / '_topic.json'} does not exist")
+        return TopicReport(str(topic), "directory", [_file(topic, partition) for partition in range(number)])
+    info = kafka.describe_topics(topic.bootstrap, settings, [topic.name])[topic.name]
+    if info is None:
+        raise SettingsError(f"topic {topic.name!r} does not exist on {topic.bootstrap}")
+    consumer = reader(topic, settings)
+    with closing(consumer):
+        partitions = [_partition(consumer, topic.name, partition) for partition in range(info.partitions)]
+    return TopicReport(str(topic), "kafka", partitions)
+
+
+def _file(topic: DirectoryTopic, partition: int) -> PartitionReport:
+    path = partition_path(topic, partition)
+    first = last = None
+    records = end = at = 0
+    try:
+        with path.open("rb") as lines:
+            for line in lines:
+                if line.endswith(b"\n"):
+                    at, end = end, end + len(line)
+                    first = first or (at, line)
+                    last = (at, line)
+                    records += 1
+    except OSError as problem:
+        raise FlowError(f"{path} cannot be read: {problem.strerror}") from None
+    return PartitionReport(partition, 0, end, records, _line(first), _line(last))
+
+
+def _line(found: tuple[int, bytes] | None) -> RecordReport | None:
+    return None if found is None else RecordReport(found[0], None, _text(found[1].rstrip(b"\n")))
+
+
+def reader(topic: KafkaTopic, settings: kafka.Config) -> Consumer:
+    """A consumer that belongs to no group, for looking at a topic."""
+    return Consumer(
+        kafka.client_config(
+            topic.bootstrap,
+            {"fetch.wait.max.ms": 50, **settings},
+            group_id="sluiceway-inspect",
+            auto_offset_reset="error",
+            enable_auto_commit=False,
+            enable_partition_eof=True,
+            isolation_level="read_committed",
+        ),
+        logger=kafka.logger,
+    )
+
+
+def _partition(consumer: Consumer, topic: str, partition: int) -> PartitionReport:
+    low, high = kafka.watermarks(consumer, topic, partition)
+    first = last = None
+    if high > low:
+        first, _ = _read(consumer, topic, partition, low, stop_at_first=True)
+        back = 1
+        while last is None and first is not None:  # past markers of transactions, which have offsets but no content
+            _, last = _read(consumer, topic, partition, max(low, high - back), stop_at_first=False)
+            back *= 8
+    return PartitionReport(partition, low, high, high - low, first, last)
+
+
+def _read(
+    consumer: Consumer, topic: str, partition: int, start: int, *, stop_at_first: bool
+) -> tuple[RecordReport | None, RecordReport | None]:
+    """The first and the last record from an offset on, up to the end as of now; or only the first."""
+    first = last = None
+    consumer.assign([TopicPartition(topic, partition, start)])
+    while True:
+        messages = consumer.consume(1 if stop_at_first else 1000, READ_SECONDS)
+        if not messages:
+            raise FlowError(f"topic {topic!r}, partition {partition}: nothing came within {READ_SECONDS:.0f} s")
+        for message in messages:
+            error = message.error()
+            if error is None:
+                _, ts = message.timestamp()
+                last = RecordReport(message.offset() or 0, _text(message.key()), _text(message.value()), ts)
+                first = first or last
+                if stop_at_first:
+                    return first, last
+            elif error.code() == PARTITION_END:
+                return first, last
+            elif error.code() not in kafka.PASSING:
+                raise FlowError(f"topic {topic!r} cannot be read: {kafka.sentence(error)}")
+
+
+def _text(data: bytes | str | None) -> str | None:
+    return data.decode(errors="replace") if isinstance(data, bytes) else data
