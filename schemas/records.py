@@ -175,6 +175,31 @@ class Prediction(_Output):
     cost: Finite | None = None
 
 
+class AppliedSelection(_Output):
+    """Whose selection an instance got, and where the instance lies."""
+
+    flow: Text
+    version: Count | None = Field(description="Of the snapshot applied; null before the stream's first.")
+    partition: Count
+    offset: Count
+
+
+class Applied(BaseModel):
+    """An instance with only its selected features, its other members kept. Topic `applied`, key: the stream.
+
+    Later labels stand between them as they came.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    id: Id | None = None
+    ts: Milliseconds | None = None
+    x: dict[Text, Finite] = Field(description="The selected features that the instance has.")
+    y: AnyLabel | None = None
+    stream: Text
+    selection: AppliedSelection
+
+
 class Reason(_Output):
     """Why a record could not be used, and where it lies."""
 
@@ -201,6 +226,7 @@ JSON_SCHEMAS: Mapping[str, type[BaseModel]] = {
     "later-label-line": LaterLabelLine,
     "snapshot": Snapshot,
     "prediction": Prediction,
+    "applied": Applied,
     "dead-letter-line": DeadLetterLine,
 }
 """Name of the file in schemas/json/ -> model."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sluiceway.client import SplitStreamError, StreamName, Subscription, latest, subscribe
-    from sluiceway.errors import FlowError, SettingsError, SluicewayError
+    from sluiceway.errors import FlowError, SettingsError, SluicewayError, UnreachableError
     from sluiceway.mask import SelectionMask
     from sluiceway.schemas.records import Snapshot
 
@@ -28,6 +28,7 @@ __all__ = [
     "SplitStreamError",
     "StreamName",
     "Subscription",
+    "UnreachableError",
     "__version__",
     "latest",
     "subscribe",
@@ -42,6 +43,7 @@ _HOMES = {
     "SplitStreamError": "sluiceway.client",
     "StreamName": "sluiceway.client",
     "Subscription": "sluiceway.client",
+    "UnreachableError": "sluiceway.errors",
     "latest": "sluiceway.client",
     "subscribe": "sluiceway.client",
 }

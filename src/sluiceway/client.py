@@ -25,7 +25,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from pydantic import ValidationError
 
 from sluiceway import kafka as broker
-from sluiceway.errors import FlowError, SettingsError
+from sluiceway.errors import FlowError, SettingsError, UnreachableError
 from sluiceway.flows.topics.directory import DirectoryReader, directory_bounds, partition_count
 from sluiceway.flows.topics.url import DirectoryTopic, KafkaTopic, parse_topic
 from sluiceway.positions import Position, parse_position
@@ -96,8 +96,8 @@ def subscribe(
     kafka
         Settings for the Kafka client, under librdkafka's names.
 
-    The topic is looked up at once: an unreachable broker or a missing topic is a `FlowError` here. Later outages are
-    waited out; nothing is missed, as long as the topic still holds it.
+    The topic is looked up at once: an unreachable broker is an `UnreachableError` here, a missing topic a
+    `SettingsError`. Later outages are waited out; nothing is missed, as long as the topic still holds it.
 
     >>> import pathlib, tempfile
     >>> from sluiceway.schemas import encode
@@ -381,7 +381,7 @@ class _KafkaFeed:
         try:
             found = self._consumer.list_topics(self._topic.name, timeout=broker.ANSWER_SECONDS)
         except KafkaException as problem:
-            raise FlowError(
+            raise UnreachableError(
                 f"no Kafka broker answers at {self._topic.bootstrap} within {broker.ANSWER_SECONDS:.0f} s:"
                 f" {broker.sentence(problem)}"
             ) from problem

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from sluiceway.schemas.records import Applied, LaterLabelLine
 from tests.apply.expected import expected, instances, lines
 from tests.support.flow import Running, sluiceway, toml
 
@@ -69,6 +70,8 @@ def test_every_instance_with_what_was_selected_before_it(tmp_path: Path) -> None
     flow.apply()
     applied = flow.read("applied")
     assert applied == flow.expected()
+    for record in applied:
+        (Applied if "x" in record else LaterLabelLine).model_validate(record)
     versions = [record["selection"]["version"] for record in applied if "selection" in record]
     assert versions.count(None) > 0
     assert len(set(versions)) > 10
