@@ -10,7 +10,13 @@ from typing import Any, Literal
 
 from sluiceway.errors import SettingsError
 from sluiceway.operators.contract import ColumnSelector, InstanceSelector, Learner
+from sluiceway.operators.learners.fobos import FOBOS
+from sluiceway.operators.learners.norma import NORMA
 from sluiceway.operators.learners.ofs import OFS
+from sluiceway.operators.learners.pa import PA
+from sluiceway.operators.learners.pa_l1 import PAL1
+from sluiceway.operators.learners.pa_l2 import PAL2
+from sluiceway.operators.learners.pa_objective import PAObjective
 from sluiceway.operators.learners.perceptron_random import PerceptronRandom
 from sluiceway.operators.learners.perceptron_truncated import PerceptronTruncated
 from sluiceway.operators.selectors.alpha_investing import AlphaInvesting
@@ -42,6 +48,12 @@ class Entry:
 
 _OFS_PAPER = "Wang, Zhao, Hoi, Jin: Online Feature Selection and Its Applications, IEEE TKDE 26(3), 2014"
 _SAOLA_PAPER = "Yu, Wu, Ding, Pei: Towards Scalable and Accurate Online Feature Selection for Big Data, ICDM 2014"
+_MARGIN_PAPER = (
+    "Shen, Dietterich: A Family of Large Margin Linear Classifiers and Its Application in Dynamic Environments, "
+    "SDM 2009"
+)
+_PER_WEIGHT = "O(nnz), and O(weights) a row learnt from with emit.on_change"
+_WEIGHTS = "O(non-zero weights, up to max_features)"
 _OSFS_PAPER = "Wu, Yu, Ding, Wang, Zhu: Online Feature Selection with Streaming Features, IEEE TPAMI 35(5), 2013"
 _ORDER = "the order of columns is part of the algorithm: a column is judged against those that came before it"
 
@@ -70,6 +82,54 @@ OPERATORS: Mapping[str, Entry] = MappingProxyType(
             paper=_OFS_PAPER,
             time="O(nnz + k)",
             state="O(k + features seen, up to max_features)",
+        ),
+        "pa": Entry(
+            PA,
+            kind="learner",
+            summary="the smallest step that gives an instance its margin: passive-aggressive, PA-I and PA-II",
+            paper="Crammer, Dekel, Keshet, Shalev-Shwartz, Singer: Online Passive-Aggressive Algorithms, JMLR 7, 2006",
+            time=_PER_WEIGHT,
+            state=_WEIGHTS,
+        ),
+        "pa-objective": Entry(
+            PAObjective,
+            kind="learner",
+            summary="passive-aggressive steps that shrink all weights",
+            paper=_MARGIN_PAPER,
+            time=_PER_WEIGHT,
+            state=_WEIGHTS,
+        ),
+        "pa-l2": Entry(
+            PAL2,
+            kind="learner",
+            summary="passive-aggressive steps inside a ball",
+            paper=_MARGIN_PAPER,
+            time=_PER_WEIGHT,
+            state=_WEIGHTS,
+        ),
+        "pa-l1": Entry(
+            PAL1,
+            kind="learner",
+            summary="passive-aggressive steps inside a ball of the L1 norm: sparse weights",
+            paper=_MARGIN_PAPER,
+            time="O(nnz), and O(nnz + weights) a row learnt from",
+            state=_WEIGHTS,
+        ),
+        "norma": Entry(
+            NORMA,
+            kind="learner",
+            summary="gradient steps of one size, all weights fading: a comparator",
+            paper="Kivinen, Smola, Williamson: Online Learning with Kernels, IEEE Trans. Signal Processing 52(8), 2004",
+            time="O(nnz), and O(weights) a labelled row with emit.on_change",
+            state=_WEIGHTS,
+        ),
+        "fobos": Entry(
+            FOBOS,
+            kind="learner",
+            summary="gradient steps and soft thresholds, applied when a feature comes again: a comparator",
+            paper="Duchi, Singer: Efficient Online and Batch Learning Using Forward Backward Splitting, JMLR 10, 2009",
+            time="O(nnz), and O(weights) a labelled row with emit.on_change",
+            state="O(weights that were not 0 when last gone through, up to max_features)",
         ),
         "saola": Entry(
             Saola,

@@ -35,7 +35,9 @@ def test_every_entry_is_complete(name: str) -> None:
     assert repr(model).startswith(f"{entry.cls.__name__}(")
     parameters = inspect.signature(entry.cls).parameters.values()
     assert all(parameter.kind is parameter.KEYWORD_ONLY for parameter in parameters)
-    assert model.params.keys() == {parameter.name for parameter in parameters}
+    unset = {parameter.name for parameter in parameters if parameter.default is None} - given.keys()
+    assert model.params.keys() == {parameter.name for parameter in parameters} - unset
+    assert entry.cls(**model.params).params == model.params
 
 
 def test_every_learner_is_registered() -> None:

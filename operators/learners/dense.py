@@ -1,0 +1,159 @@
+"""What learners with a weight for every feature share: lazy scaling, the limit on names, selection on demand.
+
+The selection is the `k` largest weights, or the fewest that `keep` a share of ‖w‖²: the σ of the paper's Theorem
+3.3 made relative (an absolute one above ‖w‖² would remove everything, for ever). It is computed when asked for, so
+`since` says when the feature's weight last became non-zero, not when it last was large enough to be selected.
+
+At `max_features` non-zero weights, features that have none are ignored, and counted, until one becomes 0.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sluiceway.operators.contract import Selected
+from sluiceway.operators.kernels import choice
+from sluiceway.operators.kernels.compile import is_compiled
+from sluiceway.operators.kernels.dense import IGNORED, LOGGED, SCALE, Dense, weigh_scaled
+from sluiceway.operators.kernels.slots import ACTIVE, Rows
+from sluiceway.operators.learners.linear import LinearLearner, positive_number, whole_number
+
+Trigger = Literal["error", "hinge"]
+
+MARGINS = {"error": 0.0, "hinge": 1.0}
+"""A row is learnt from if y f is at most this."""
+
+
+class DenseLearner(LinearLearner):
+    """A `Learner` with as many non-zero weights as features; an algorithm adds `_learn_rows`."""
+
+    WAITS: ClassVar[bool] = False
+    """Whether soft thresholds wait, slot by slot, until the feature comes again."""
+
+    def __init__(self, *, k: int | None, keep: float | None, max_features: int) -> None:
+        if k is not None and keep is not None:
+            raise ValueError("k and keep exclude each other: a number of features, or a share of the squared norm")
+        self._keep = 0.0 if k is not None else _share("keep", 0.99 if keep is None else keep)
+        self._top = 0 if k is None else whole_number("k", k, least=1)
+        # The slots that LinearLearner counts with `k` are here as many as there may be names.
+        super().__init__(k=whole_number("max_features", max_features, least=1, most=2**30))
+        self._dense = Dense(
+            numbers=np.array((1.0, 0.0, 0.0)),
+            tally=np.zeros(3, dtype=np.int64),
+            shrunk=np.zeros(int(self.WAITS)),
+            log=np.zeros(1, dtype=np.int64),
+            logged=np.zeros(1, dtype=np.bool_),
+            whole=np.zeros(1),
+        )
+
+    @abstractmethod
+    def _own_params(self) -> dict[str, Any]:
+        """The hyper-parameters of the algorithm."""
+
+    @property
+    def params(self) -> dict[str, Any]:
+        selection = {"k": self._top} if self._top else {"keep": self._keep}
+        return {**selection, **self._own_params(), "max_features": self._k}
+
+    @classmethod
+    def is_compiled(cls) -> bool:
+        return super().is_compiled() and is_compiled(choice.mark)
+
+    @classmethod
+    def warm_up(cls) -> None:
+        model = cls(k=1)  # type: ignore[call-arg]
+        model.learn_one({"0": 1.0}, 1)
+        assert model.selected
+
+    @property
+    def selected(self) -> list[Selected]:
+        self._settle_names()
+        n = int(self._model.counts[ACTIVE])
+        whole, chosen = self._weights(), np.zeros(n + 1, dtype=np.bool_)
+        choice.mark(whole, self._model.key, n, self._top, self._keep, chosen)
+        slots = np.flatnonzero(chosen)
+        weight = whole[slots]
+        order = np.lexsort((self._model.key[slots], -np.abs(weight)))
+        slots = slots[order]
+        names = map(self._names.__getitem__, slots.tolist())
+        return list(map(Selected, names, weight[order].tolist(), self._model.since[slots].tolist()))
+
+    def metrics(self) -> dict[str, float]:
+        return {"names_ignored": int(self._dense.tally[IGNORED])}
+
+    def state(self) -> dict[str, Any]:
+        state = super().state()
+        ignored, stale, _ = self._dense.tally.tolist()
+        state |= {"numbers": self._dense.numbers.tolist(), "names_ignored": ignored, "stale": stale}
+        if self.WAITS:
+            state["shrunk"] = self._dense.shrunk[1 : len(self._names)].astype("<f8", copy=False).tobytes()
+        return state
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        super()._restore(state)
+        self._dense.numbers[:] = state["numbers"]
+        self._dense.tally[:] = (state["names_ignored"], state["stale"], 0)
+        if self.WAITS:
+            self._dense.shrunk[1 : len(self._names)] = np.frombuffer(state["shrunk"], dtype="<f8")
+
+    def _weights(self) -> NDArray[np.float64]:
+        """The weights as they are, by slot."""
+        whole = np.zeros(int(self._model.counts[ACTIVE]) + 1)
+        weigh_scaled(self._model, float(self._dense.numbers[SCALE]), whole)
+        return whole
+
+    def _weight_in(self, slot: int) -> float:
+        return self._dense.numbers.item(SCALE) * self._model.weight.item(slot)
+
+    def _moved_slots(self, active: int) -> list[int]:
+        log = self._dense.log[: self._dense.tally[LOGGED]]
+        self._dense.logged[log] = False
+        self._dense.tally[LOGGED] = 0
+        moved: list[int] = log[log <= active].tolist()
+        return moved
+
+    def _grow_slots(self, slots: int) -> None:
+        super()._grow_slots(slots)
+        more = len(self._model.weight) - len(self._dense.log)
+        if more > 0:
+            by_slot = ("log", "logged", "whole", "shrunk") if self.WAITS else ("log", "logged", "whole")
+            self._dense = self._dense._replace(
+                **{field: np.pad(getattr(self._dense, field), (0, more)) for field in by_slot}
+            )
+
+    def _learn_rows(
+        self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool
+    ) -> int:
+        row: int = type(self).KERNEL(
+            rows, start, stop, self._model, self._dense, scores, until_change, self._top, self._keep, self._k,
+            *self._kernel_params(),
+        )  # fmt: skip
+        return row
+
+    @abstractmethod
+    def _kernel_params(self) -> tuple[float, ...]:
+        """The hyper-parameters that the kernel takes, in its order."""
+
+
+def _share(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) <= 1:
+        raise ValueError(f"{name} must be a number above 0 and at most 1, not {value!r}")
+    return float(value)
+
+
+def number_from_0(name: str, value: Any) -> float:
+    """The hyper-parameter as a finite float of at least 0, or `ValueError` naming it."""
+    return 0.0 if type(value) in (int, float) and value == 0 else positive_number(name, value)
+
+
+def one_of(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
+    """The hyper-parameter, or `ValueError` naming it and what it may be."""
+    if type(value) not in {type(choice) for choice in choices} or value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, not {value!r}")
+    return value

@@ -1,0 +1,112 @@
+"""The passive-aggressive learner: the smallest change of weights that gives the instance a margin of 1.
+
+Crammer, Dekel, Keshet, Shalev-Shwartz, Singer: "Online Passive-Aggressive Algorithms", JMLR 7, 2006; as the
+unregularised learner of Shen, Dietterich: "A Family of Large Margin Linear Classifiers and Its Application in
+Dynamic Environments", SDM 2009.
+
+    f = w . x
+    if y f <= m:    ℓ = 1 - y f
+                    τ = ℓ / ‖x‖²                    (variant 0)
+                    τ = min(C, ℓ / ‖x‖²)            (variant 1, PA-I)
+                    τ = ℓ / (‖x‖² + 1/(2C))         (variant 2, PA-II)
+                    w <- w + τ y x
+
+| symbol | here | what |
+|---|---|---|
+| m | `trigger` | 0: learns from errors alone ("error", as in the second paper); 1: from every loss ("hinge") |
+| C | `C` | how aggressive a step may be; not used by variant 0 |
+| w | `scale * weight` | weights |
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sluiceway.operators.kernels.compile import kernel
+from sluiceway.operators.kernels.dense import (
+    Dense,
+    add_row,
+    leave_out_newcomers,
+    score_scaled,
+    selected_now,
+    settle_row,
+    square_row,
+)
+from sluiceway.operators.kernels.slots import VERSION, Model, Rows
+from sluiceway.operators.learners.dense import MARGINS, DenseLearner, Trigger, one_of
+from sluiceway.operators.learners.linear import positive_number
+
+
+@kernel
+def step_size(loss: float, squares: float, inverse: float, variant: int, C: float) -> float:
+    """τ for the row times `inverse`, whose squared norm is given."""
+    if variant == 1:
+        return min(C / inverse / inverse, loss / squares)
+    if variant == 2:
+        return loss / (squares + 0.5 / C * inverse * inverse)
+    return loss / squares
+
+
+@kernel
+def learn_rows(
+    rows: Rows, start: int, stop: int, m: Model, d: Dense, scores: NDArray[np.float64], until_change: bool,
+    k: int, keep: float, limit: int, margin: float, variant: int, C: float,
+) -> int:  # fmt: skip
+    before = selected_now(m, d, k, keep) if until_change else np.uint64(0)
+    for row in range(start, stop):
+        f = score_scaled(rows, row, m, d)
+        scores[row] = f
+        y = rows.y[row]
+        if y == 0:
+            continue
+        m.counts[VERSION] += 1
+        if y * f > margin:
+            continue
+        leave_out_newcomers(rows, row, m, d, limit)
+        squares, inverse = square_row(rows, row, m)
+        if squares == 0.0:
+            continue
+        tau = step_size(1.0 - y * f, squares, inverse, variant, C)
+        settle_row(rows, row, m, d, add_row(rows, row, m, d, tau * y, inverse), 0.0)
+        if until_change and selected_now(m, d, k, keep) != before:
+            return row + 1
+    return stop
+
+
+class PA(DenseLearner):
+    """The passive-aggressive learner, in its three variants.
+
+    >>> model = PA(k=1)
+    >>> model.learn_one({"free": 1.0, "len": 0.5}, 1)
+    >>> model.selected
+    [Selected(feature='free', weight=0.8, since=1)]
+    >>> model.score_one({"free": 1.0, "len": 0.5})
+    1.0
+    """
+
+    NAME: ClassVar[str] = "pa"
+    KERNEL = learn_rows
+
+    def __init__(
+        self,
+        *,
+        k: int | None = None,
+        keep: float | None = None,
+        variant: int = 0,
+        C: float = 1.0,
+        trigger: Trigger = "error",
+        max_features: int = 1_000_000,
+    ) -> None:
+        super().__init__(k=k, keep=keep, max_features=max_features)
+        self._variant = one_of("variant", variant, (0, 1, 2))
+        self._C = positive_number("C", C)
+        self._trigger = one_of("trigger", trigger, ("error", "hinge"))
+
+    def _own_params(self) -> dict[str, Any]:
+        return {"variant": self._variant, "C": self._C, "trigger": self._trigger}
+
+    def _kernel_params(self) -> tuple[float, ...]:
+        return MARGINS[self._trigger], self._variant, self._C

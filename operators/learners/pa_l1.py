@@ -1,0 +1,156 @@
+"""The passive-aggressive learner inside a ball of the L1 norm: sparse weights.
+
+Shen, Dietterich: "A Family of Large Margin Linear Classifiers and Its Application in Dynamic Environments", SDM
+2009, Problem 3.10:
+
+    min ½‖w' - w‖²    s.t.  y w'.x >= 1,  ‖w'‖₁ <= β
+
+    f = w . x
+    if y f <= m:    w <- S_θ(w + τ y x),    S_θ(w)_i = sign(w_i) max(|w_i| - θ, 0)
+
+with θ = 0 if the passive-aggressive step stays in the ball, else τ and θ such that both constraints are met exactly
+(`kernels/simplex.py`; the paper asks a quadratic programming package).
+
+| symbol | here | what |
+|---|---|---|
+| m | `trigger` | 0: learns from errors alone ("error", as in the paper); 1: from every loss ("hinge") |
+| β | `beta` | the radius of the ball |
+| w | `weight` | weights |
+
+No point of the ball has the margin if β max|x_i| < 1, and the paper does not say what then. Here w becomes a point of
+the largest margin: β on the feature with the largest |x_i| (of equal ones the smaller key), nothing elsewhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sluiceway.operators.kernels.compile import kernel
+from sluiceway.operators.kernels.dense import (
+    Dense,
+    leave_out_newcomers,
+    score_scaled,
+    selected_now,
+    settle_all,
+    settle_row,
+)
+from sluiceway.operators.kernels.simplex import nearest
+from sluiceway.operators.kernels.slots import ACTIVE, VERSION, Model, Rows
+from sluiceway.operators.kernels.waiting import soft
+from sluiceway.operators.learners.dense import MARGINS, DenseLearner, Trigger, one_of
+from sluiceway.operators.learners.linear import positive_number
+
+
+@kernel
+def largest_in_row(rows: Rows, row: int, m: Model) -> int:
+    """Where in the row the largest |x| stands, of equal ones that with the smaller key; -1: nowhere."""
+    first = rows.indptr[row]
+    best = -1
+    for j in range(first, rows.indptr[row + 1]):
+        size = abs(rows.values[j]) if m.touched[j - first] >= 0 else 0.0
+        if size == 0.0:
+            continue
+        largest = abs(rows.values[best]) if best >= 0 else 0.0
+        if size > largest or (size == largest and m.name_key[rows.indices[j]] < m.name_key[rows.indices[best]]):
+            best = j
+    return best
+
+
+@kernel
+def step(rows: Rows, row: int, m: Model, d: Dense, y: int, beta: float) -> None:
+    first, end = rows.indptr[row], rows.indptr[row + 1]
+    top = largest_in_row(rows, row, m)
+    if top < 0:
+        return
+    largest = abs(rows.values[top])
+    a, z = np.zeros(end - first), np.zeros(end - first)
+    for slot in range(1, m.counts[ACTIVE] + 1):
+        d.whole[slot] = abs(m.weight[slot])
+    for j in range(first, end):
+        slot = m.touched[j - first]
+        if slot >= 0:
+            a[j - first] = abs(rows.values[j]) / largest
+            z[j - first] = m.weight[slot] * y * np.sign(rows.values[j])
+            d.whole[slot] = 0.0
+    if 1.0 / largest < beta:
+        tau, theta = nearest(a, z, d.whole, 1, m.counts[ACTIVE] + 1, 1.0 / largest, beta)
+        others = theta
+    else:
+        a[:], z[:] = 0.0, 0.0
+        a[top - first] = 1.0
+        tau, theta, others = beta, 0.0, np.inf
+    if others > 0.0:
+        for slot in range(1, m.counts[ACTIVE] + 1):
+            m.weight[slot] = soft(m.weight[slot], others)
+    entrants = 0
+    for j in range(first, end):
+        slot = m.touched[j - first]
+        weight = soft(z[j - first] + tau * a[j - first], theta) * y * np.sign(rows.values[j])
+        if slot > 0:
+            m.weight[slot] = weight
+        elif slot == 0 and weight != 0.0:
+            m.entrant[entrants] = weight
+            m.entrant_name[entrants] = rows.indices[j]
+            entrants += 1
+    if others > 0.0:
+        settle_all(m, d, entrants)
+    else:
+        settle_row(rows, row, m, d, entrants, 0.0)
+
+
+@kernel
+def learn_rows(
+    rows: Rows, start: int, stop: int, m: Model, d: Dense, scores: NDArray[np.float64], until_change: bool,
+    k: int, keep: float, limit: int, margin: float, beta: float,
+) -> int:  # fmt: skip
+    before = selected_now(m, d, k, keep) if until_change else np.uint64(0)
+    for row in range(start, stop):
+        f = score_scaled(rows, row, m, d)
+        scores[row] = f
+        y = rows.y[row]
+        if y == 0:
+            continue
+        m.counts[VERSION] += 1
+        if y * f > margin:
+            continue
+        leave_out_newcomers(rows, row, m, d, limit)
+        step(rows, row, m, d, y, beta)
+        if until_change and selected_now(m, d, k, keep) != before:
+            return row + 1
+    return stop
+
+
+class PAL1(DenseLearner):
+    """Passive-aggressive steps that end inside a ball of the L1 norm.
+
+    >>> model = PAL1(k=5, beta=1.5)
+    >>> model.learn_one({"a": 1.0}, 1)
+    >>> model.learn_one({"b": 1.0}, -1)
+    >>> [model.score_one({name: 1.0}) for name in "ab"]
+    [0.5, -1.0]
+    """
+
+    NAME: ClassVar[str] = "pa-l1"
+    KERNEL = learn_rows
+
+    def __init__(
+        self,
+        *,
+        k: int | None = None,
+        keep: float | None = None,
+        beta: float = 100.0,
+        trigger: Trigger = "error",
+        max_features: int = 1_000_000,
+    ) -> None:
+        super().__init__(k=k, keep=keep, max_features=max_features)
+        self._beta = positive_number("beta", beta)
+        self._trigger = one_of("trigger", trigger, ("error", "hinge"))
+
+    def _own_params(self) -> dict[str, Any]:
+        return {"beta": self._beta, "trigger": self._trigger}
+
+    def _kernel_params(self) -> tuple[float, ...]:
+        return MARGINS[self._trigger], self._beta

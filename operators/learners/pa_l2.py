@@ -1,0 +1,150 @@
+"""The passive-aggressive learner inside a ball.
+
+Shen, Dietterich: "A Family of Large Margin Linear Classifiers and Its Application in Dynamic Environments", SDM
+2009, Problem 3.9 and Lemma 3.2:
+
+    min ½‖w' - w‖²    s.t.  y w'.x >= 1,  ‖w'‖₂ <= β
+
+    f = w . x
+    if y f <= m:    Z = max(1, √((‖w‖²‖x‖² - f²) / (β²‖x‖² - 1)))
+                    τ = (Z - y f) / ‖x‖²
+                    w <- (w + τ y x) / Z
+
+| symbol | here | what |
+|---|---|---|
+| m | `trigger` | 0: learns from errors alone ("error", as in the paper); 1: from every loss ("hinge") |
+| β | `beta` | the radius of the ball |
+| w | `scale * weight` | weights; shrunk only when they would leave the ball |
+
+No point of the ball has the margin if β‖x‖ < 1, and the paper does not say what then. Here w becomes the point of
+the largest margin, β y x/‖x‖: everything else is forgotten, so take β above 1/‖x‖ (rows of norm 1: above 1).
+
+‖w‖² is followed from step to step (a step that ends on the ball ends at β²) and summed anew now and then.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sluiceway.operators.kernels.compile import kernel
+from sluiceway.operators.kernels.dense import (
+    SCALE,
+    SQUARES,
+    Dense,
+    add_row,
+    is_stale,
+    leave_out_newcomers,
+    score_scaled,
+    selected_now,
+    settle_all,
+    settle_row,
+    shrink,
+    spread_row,
+    square_row,
+)
+from sluiceway.operators.kernels.slots import ACTIVE, VERSION, Model, Rows, bounded
+from sluiceway.operators.learners.dense import MARGINS, DenseLearner, Trigger, one_of
+from sluiceway.operators.learners.linear import positive_number
+
+
+@kernel
+def step(
+    rows: Rows, row: int, m: Model, d: Dense, score: float, squares: float, inverse: float, y: int, beta: float
+) -> None:
+    length = math.sqrt(squares) / inverse
+    along = score / length  # the part of w in the direction of x
+    across = max(d.numbers[SQUARES] - along * along, 0.0)
+    reach = beta * beta - (1.0 / length) * (1.0 / length)
+    Z = max(1.0, math.sqrt(across / reach)) if reach > 0.0 else np.inf
+    if math.isinf(Z):
+        _turn(rows, row, m, d, y * beta / math.sqrt(squares), inverse)
+        return
+    tau = (Z - y * score) / squares
+    settle_row(rows, row, m, d, add_row(rows, row, m, d, tau * y, inverse), 0.0)
+    d.numbers[SQUARES] = bounded(across + (1.0 / length) * (1.0 / length))
+    if Z > 1.0:
+        d.numbers[SQUARES] = bounded(beta * beta)
+        shrink(m, d, 1.0 / Z)
+    if is_stale(m, d):
+        d.numbers[SQUARES] = sum_squares(m, d)
+
+
+@kernel
+def _turn(rows: Rows, row: int, m: Model, d: Dense, length: float, inverse: float) -> None:
+    """w <- length inverse x."""
+    for slot in range(1, m.counts[ACTIVE] + 1):
+        m.weight[slot] = 0.0
+    d.numbers[SCALE] = 1.0
+    settle_all(m, d, spread_row(rows, row, m, length, inverse))
+    d.numbers[SQUARES] = sum_squares(m, d)
+
+
+@kernel
+def sum_squares(m: Model, d: Dense) -> float:
+    squares = 0.0
+    for slot in range(1, m.counts[ACTIVE] + 1):
+        weight = d.numbers[SCALE] * m.weight[slot]
+        squares += weight * weight
+    return bounded(squares)
+
+
+@kernel
+def learn_rows(
+    rows: Rows, start: int, stop: int, m: Model, d: Dense, scores: NDArray[np.float64], until_change: bool,
+    k: int, keep: float, limit: int, margin: float, beta: float,
+) -> int:  # fmt: skip
+    before = selected_now(m, d, k, keep) if until_change else np.uint64(0)
+    for row in range(start, stop):
+        f = score_scaled(rows, row, m, d)
+        scores[row] = f
+        y = rows.y[row]
+        if y == 0:
+            continue
+        m.counts[VERSION] += 1
+        if y * f > margin:
+            continue
+        leave_out_newcomers(rows, row, m, d, limit)
+        squares, inverse = square_row(rows, row, m)
+        if squares == 0.0:
+            continue
+        step(rows, row, m, d, f, squares, inverse, y, beta)
+        if until_change and selected_now(m, d, k, keep) != before:
+            return row + 1
+    return stop
+
+
+class PAL2(DenseLearner):
+    """Passive-aggressive steps that end inside a ball of radius `beta`.
+
+    >>> model = PAL2(k=2, beta=1.25)
+    >>> model.learn_one({"a": 1.0}, 1)
+    >>> model.learn_one({"b": 1.0}, -1)
+    >>> [round(model.score_one({name: 1.0}), 12) for name in "ab"]
+    [0.75, -1.0]
+    """
+
+    NAME: ClassVar[str] = "pa-l2"
+    KERNEL = learn_rows
+
+    def __init__(
+        self,
+        *,
+        k: int | None = None,
+        keep: float | None = None,
+        beta: float = 10.0,
+        trigger: Trigger = "error",
+        max_features: int = 1_000_000,
+    ) -> None:
+        super().__init__(k=k, keep=keep, max_features=max_features)
+        self._beta = positive_number("beta", beta)
+        self._trigger = one_of("trigger", trigger, ("error", "hinge"))
+
+    def _own_params(self) -> dict[str, Any]:
+        return {"beta": self._beta, "trigger": self._trigger}
+
+    def _kernel_params(self) -> tuple[float, ...]:
+        return MARGINS[self._trigger], self._beta

@@ -1,0 +1,98 @@
+"""The passive-aggressive learner that also pays for large weights.
+
+Shen, Dietterich: "A Family of Large Margin Linear Classifiers and Its Application in Dynamic Environments", SDM
+2009, Problem 3.1 and Lemma 3.1:
+
+    min ½‖w' - w‖² + ½α‖w'‖²    s.t.  y w'.x >= 1
+
+    f = w . x
+    if y f <= m:    τ = (1 + α - y f) / ‖x‖²
+                    w <- (w + τ y x) / (1 + α)
+
+| symbol | here | what |
+|---|---|---|
+| m | `trigger` | 0: learns from errors alone ("error", as in the paper); 1: from every loss ("hinge") |
+| α | `alpha` | how much weights are shrunk at each step; 0 is the passive-aggressive learner |
+| w | `scale * weight` | weights; what was learnt long ago counts less and less |
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sluiceway.operators.kernels.compile import kernel
+from sluiceway.operators.kernels.dense import (
+    Dense,
+    add_row,
+    leave_out_newcomers,
+    score_scaled,
+    selected_now,
+    settle_row,
+    shrink,
+    square_row,
+)
+from sluiceway.operators.kernels.slots import VERSION, Model, Rows
+from sluiceway.operators.learners.dense import MARGINS, DenseLearner, Trigger, number_from_0, one_of
+
+
+@kernel
+def learn_rows(
+    rows: Rows, start: int, stop: int, m: Model, d: Dense, scores: NDArray[np.float64], until_change: bool,
+    k: int, keep: float, limit: int, margin: float, alpha: float,
+) -> int:  # fmt: skip
+    before = selected_now(m, d, k, keep) if until_change else np.uint64(0)
+    for row in range(start, stop):
+        f = score_scaled(rows, row, m, d)
+        scores[row] = f
+        y = rows.y[row]
+        if y == 0:
+            continue
+        m.counts[VERSION] += 1
+        if y * f > margin:
+            continue
+        leave_out_newcomers(rows, row, m, d, limit)
+        squares, inverse = square_row(rows, row, m)
+        if squares == 0.0:
+            continue
+        tau = (1.0 + alpha - y * f) / squares
+        settle_row(rows, row, m, d, add_row(rows, row, m, d, tau * y, inverse), 0.0)
+        shrink(m, d, 1.0 / (1.0 + alpha))
+        if until_change and selected_now(m, d, k, keep) != before:
+            return row + 1
+    return stop
+
+
+class PAObjective(DenseLearner):
+    """Passive-aggressive steps, each of which shrinks all weights.
+
+    >>> model = PAObjective(k=1, alpha=1.0)
+    >>> model.learn_one({"a": 1.0}, 1)
+    >>> model.learn_one({"b": 1.0}, -1)
+    >>> [model.score_one({name: 1.0}) for name in "ab"]
+    [0.5, -1.0]
+    """
+
+    NAME: ClassVar[str] = "pa-objective"
+    KERNEL = learn_rows
+
+    def __init__(
+        self,
+        *,
+        k: int | None = None,
+        keep: float | None = None,
+        alpha: float = 0.01,
+        trigger: Trigger = "error",
+        max_features: int = 1_000_000,
+    ) -> None:
+        super().__init__(k=k, keep=keep, max_features=max_features)
+        self._alpha = number_from_0("alpha", alpha)
+        self._trigger = one_of("trigger", trigger, ("error", "hinge"))
+
+    def _own_params(self) -> dict[str, Any]:
+        return {"alpha": self._alpha, "trigger": self._trigger}
+
+    def _kernel_params(self) -> tuple[float, ...]:
+        return MARGINS[self._trigger], self._alpha
