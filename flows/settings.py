@@ -22,7 +22,10 @@ from sluiceway.positions import parse_position
 
 
 class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, strict=True)
+    # what stands under a field is its description in the reference
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, arbitrary_types_allowed=True, strict=True, use_attribute_docstrings=True
+    )
 
 
 def _text(position: object) -> object:
@@ -39,21 +42,32 @@ class FlowSection(Section):
 
 class TopicsSection(Section):
     instances: str
+    """The input."""
     selections: str
+    """Where snapshots go."""
     predictions: str | None = None
+    """Where predictions go; none are made without it."""
     dead_letters: str
+    """Where records go that cannot be used."""
     applied: str | None = None
     """Where `sluiceway apply` writes; `sluiceway run` does not use it."""
 
 
 class InputSection(Section):
     start: PositionText = "beginning"
+    """Where to begin when there is no checkpoint."""
     stop: PositionText | None = None
+    """Where to end, as of the start of the run; without it the flow runs until it is stopped."""
     stream: Literal["key", "partition"] = "key"
+    """What names a record's stream: the message key (in directories the member `stream`), or its partition."""
     scale: Literal["none", "l2"] = "l2"
+    """Bring each instance to length 1 (`l2`), or take it as it is."""
     classes: list[str] | None = None
+    """The two labels, negative first, if they are neither true/false, 1/-1 nor 1/0."""
     feature_names: list[str] | None = None
+    """What the places of an array `x` are called; by default "0", "1", ..."""
     max_features_per_instance: Annotated[int, Field(ge=1)] = 100_000
+    """An instance with more is a dead letter."""
     max_pending: Annotated[int, Field(ge=0)] = 10_000
     """Unlabelled instances kept per stream for a later label."""
 
@@ -62,13 +76,18 @@ class EmitSection(Section):
     every: Annotated[int, Field(ge=0)] = 1000
     """A snapshot each N versions; 0 = none by count."""
     on_change: bool = False
+    """A snapshot also whenever the set of selected features differs from the last snapshot's."""
     min_gap: Annotated[int, Field(ge=1)] = 1
+    """At least so many versions between a snapshot and one for a change."""
     final: bool = True
+    """A snapshot of every stream at the end of bounded input."""
     top: Annotated[int, Field(ge=1)] = 1000
+    """At most so many features in a snapshot, those with the largest weights."""
 
 
 class OutputSection(Section):
     delivery: Literal["exactly-once", "at-least-once"] = "exactly-once"
+    """Every record once, visible at each checkpoint; or visible at once, with repeats after a crash."""
 
 
 class OperatorSection(BaseModel):
