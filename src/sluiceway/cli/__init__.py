@@ -8,7 +8,7 @@ import typer
 
 from sluiceway.errors import SluicewayError
 
-from . import apply, check, demo, inspect, operators, produce, retire, run, schemas, watch
+from . import apply, check, demo, inspect, operators, produce, retire, run, watch
 
 app = typer.Typer(
     name="sluiceway",
@@ -26,7 +26,6 @@ app.command()(produce.produce)
 app.command()(inspect.inspect)
 app.command()(operators.operators)
 app.command()(retire.retire)
-app.command()(schemas.schemas)
 
 
 @app.callback(invoke_without_command=True)
@@ -46,7 +45,7 @@ def sluiceway(
 def main() -> None:
     """Entry point. Exit codes: 0 done or stopped, 1 the world failed, 2 a user's mistake, 130 interrupted."""
     try:
-        code = app(standalone_mode=False)
+        code = app(prog_name="sluiceway", standalone_mode=False)
     except SluicewayError as problem:
         print(f"sluiceway: {problem}", file=sys.stderr)
         sys.exit(problem.exit_code)
