@@ -112,7 +112,7 @@ def _belongs_to(settings: Settings, around: Surroundings) -> dict[str, Any]:
     assert isinstance(settings, ApplySettings)
     return {
         "flow": settings.flow.name,
-        "input": str(settings.instances),
+        "input": str(settings.source),
         "input_id": around.input_id,
         "input_partitions": around.lanes,
         "selections": str(settings.selections),
@@ -126,7 +126,7 @@ def _refuse_unfit(
     settings: ApplySettings, around: Surroundings, flow_store: Path | None
 ) -> Callable[[int], Looking]:
     """Check what applying needs beyond a run; how to look at the selecting flow's progress, by lane."""
-    instances, selections = settings.instances, settings.selections
+    instances, selections = settings.source, settings.selections
     if settings.topics.applied == settings.topics.selections:
         raise SettingsError("topics.applied and topics.selections are the same topic")
     if isinstance(instances, KafkaTopic) and isinstance(selections, KafkaTopic):

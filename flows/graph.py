@@ -22,10 +22,16 @@ from sluiceway.flows.topics.sink import TopicSink, Writer, WriterState
 from sluiceway.flows.topics.source import Reader, TopicSource
 from sluiceway.flows.topics.url import DirectoryTopic, KafkaTopic
 from sluiceway.operators.adapters.lanes import select
+from sluiceway.operators.stages.column_stream import ColumnStreamConfig
 from sluiceway.operators.stages.emission import Emit
 from sluiceway.operators.stages.stream import StreamConfig
+from sluiceway.operators.stages.streams import StreamKind
+from sluiceway.operators.stages.unscored import Unscored
+from sluiceway.operators.stages.window_stream import WindowStreamConfig
 from sluiceway.schemas.decode import Decoder
+from sluiceway.schemas.decode_columns import ColumnDecoder
 from sluiceway.schemas.lane import LaneBatch, RawPoll, lane_key
+from sluiceway.schemas.refusal import NamedBy
 
 SOURCE = "source"
 
@@ -52,8 +58,8 @@ def build(settings: Settings | Path | str, running: Running | None = None) -> Da
     flow = Dataflow(settings.flow.name)
     reader = partial(open_reader, settings, running)
     polls = op.input(SOURCE, flow, TopicSource(around.lanes, reader, running.stopping, running.progress))
-    batches = op.map("decode", polls, partial(_decode, decoder(settings, around)))
-    outputs = select("select", batches, _stream_config(settings, around), settings.instances.name)
+    batches = op.map("decode", polls, partial(_decode, _any_decoder(settings, around)))
+    outputs = select("select", batches, _stream_kind(settings, around), settings.source.name)
     op.output("sink", outputs, sink(settings, around, running))
     return flow
 
@@ -65,54 +71,90 @@ def source_step(settings: Settings) -> str:
 
 def resolve_bounds(settings: Settings, around: Surroundings) -> Bounds:
     """From where to where each partition is read, as of now."""
-    topic, given = settings.instances, settings.input
+    topic, given = settings.source, settings.input
     if isinstance(topic, KafkaTopic):
         return kafka_bounds(topic, settings.kafka, around.lanes, given.start, given.stop)
     return directory_bounds(topic, around.lanes, given.start, given.stop)
 
 
 def open_reader(settings: Settings, running: Running, partition: int, position: int | None) -> Reader:
-    """Read a partition of the instances from the checkpoint's position on, or from where the run begins."""
-    topic, bounds = settings.instances, running.bounds()
+    """Read a partition of the input from the checkpoint's position on, or from where the run begins."""
+    topic, bounds = settings.source, running.bounds()
     start = bounds.starts[partition] if position is None else position
     if isinstance(topic, KafkaTopic):
         return KafkaReader(topic, settings.kafka, partition, start, bounds.stops[partition])
     return DirectoryReader(topic, partition, start, bounds.stops[partition])
 
 
-def _decode(decoder: Decoder, poll: RawPoll) -> tuple[str, LaneBatch]:
+def _decode(decoder: Decoder | ColumnDecoder, poll: RawPoll) -> tuple[str, LaneBatch]:
     return lane_key(poll.lane), decoder.decode(poll)
 
 
+def _named_by(settings: Settings) -> NamedBy:
+    given = settings.input.stream
+    return "member" if given == "key" and isinstance(settings.source, DirectoryTopic) else given
+
+
+def _any_decoder(settings: Settings, around: Surroundings) -> Decoder | ColumnDecoder:
+    if settings.source_role == "features":
+        return ColumnDecoder(around.lanes, _named_by(settings), settings.input.target_type)
+    return decoder(settings, around)
+
+
 def decoder(settings: Settings, around: Surroundings) -> Decoder:
-    """Reads the instances as the settings say."""
+    """Reads instances as the settings say."""
     given = settings.input
-    of_directory = isinstance(settings.instances, DirectoryTopic)
     return Decoder(
-        settings.instances.name,
+        settings.source.name,
         around.lanes,
-        stream="member" if given.stream == "key" and of_directory else given.stream,
+        stream=_named_by(settings),
         classes=given.classes,
         feature_names=given.feature_names,
         max_features_per_instance=given.max_features_per_instance,
     )
 
 
-def _stream_config(settings: Settings, around: Surroundings) -> StreamConfig:
-    given, emit = settings.input, settings.emit
-    selections = around.outputs.get("selections")
-    classes = given.classes
+def _stream_kind(settings: Settings, around: Surroundings) -> StreamKind:
+    """What the flow's streams are: the operator's kind and what it reads decide."""
+    given, selections = settings.emit, around.outputs.get("selections")
+    flow, operator = settings.flow.name, settings.operator.name
+    emit = Emit(given.every, given.on_change, given.min_gap, given.final, given.top)
+    limit = None if selections is None else selections.max_message_bytes - RECORD_OVERHEAD
+    if settings.source_role == "features":
+        return ColumnStreamConfig(
+            flow=flow,
+            operator=operator,
+            emit=emit,
+            max_snapshot_bytes=limit,
+            new_selector=settings.make_operator,
+            selector_from_state=settings.operator_class.from_state,
+            verdicts=settings.topics.verdicts is not None,
+        )
+    if settings.window is not None:
+        return WindowStreamConfig(
+            flow=flow,
+            operator=operator,
+            emit=emit,
+            max_snapshot_bytes=limit,
+            new_selector=settings.make_operator,
+            size=settings.window.size,
+            slide=settings.window.slide or settings.window.size,
+        )
+    scored, classes = settings.kind == "learner", settings.input.classes
     return StreamConfig(
-        flow=settings.flow.name,
-        operator=settings.operator.name,
-        new_learner=settings.make_learner,
-        learner_from_state=settings.learner_class.from_state,
-        emit=Emit(emit.every, emit.on_change, emit.min_gap, emit.final, emit.top),
-        scale=given.scale,
-        max_pending=given.max_pending,
+        flow=flow,
+        operator=operator,
+        emit=emit,
+        max_snapshot_bytes=limit,
+        new_learner=settings.make_operator if scored else lambda: Unscored(settings.make_operator()),
+        learner_from_state=settings.operator_class.from_state
+        if scored
+        else partial(Unscored.restored, settings.operator_class),
+        scored=scored,
+        scale=settings.scale,
+        max_pending=settings.input.max_pending,
         predictions=settings.topics.predictions is not None,
         classes=None if classes is None else (classes[0], classes[1]),
-        max_snapshot_bytes=None if selections is None else selections.max_message_bytes - RECORD_OVERHEAD,
     )
 
 
@@ -154,5 +196,5 @@ def kafka_output(settings: Settings, around: Surroundings, checkpoint_seconds: f
 
 def progress_topic(settings: Settings, around: Surroundings) -> str:
     """The Kafka topic whose partitions name the lanes in the flow's group."""
-    instances = settings.instances
-    return instances.name if isinstance(instances, KafkaTopic) else next(iter(around.outputs.values())).name
+    source = settings.source
+    return source.name if isinstance(source, KafkaTopic) else next(iter(around.outputs.values())).name

@@ -36,7 +36,7 @@ def look_around(settings: Settings, *, create: bool = False, create_directories:
     lanes, input_id = _input(settings, found)
     missing = {name: topic for name, topic in settings.kafka_topics.items() if found[name] is None}
     if missing and create:
-        _create(settings, missing, lanes, found["instances"])
+        _create(settings, missing, lanes, found[settings.source_role])
         found = _ask_brokers(settings)
     elif missing:
         name, topic = next(iter(missing.items()))
@@ -66,13 +66,13 @@ def look_around(settings: Settings, *, create: bool = False, create_directories:
 
 def _ask_brokers(settings: Settings) -> dict[str, kafka.TopicInfo | None]:
     topics = settings.kafka_topics
-    outputs = {topic.bootstrap for name, topic in topics.items() if name != "instances"}
+    outputs = {topic.bootstrap for name, topic in topics.items() if name != settings.source_role}
     if len(outputs) > 1:
         raise SettingsError(f"the output topics lie on different Kafka clusters ({', '.join(sorted(outputs))})")
-    instances = topics.get("instances")
-    if instances is not None and outputs and outputs != {instances.bootstrap}:
+    source = topics.get(settings.source_role)
+    if source is not None and outputs and outputs != {source.bootstrap}:
         raise SettingsError(
-            f"input and output lie on different Kafka clusters ({instances.bootstrap} and {outputs.pop()}): no"
+            f"input and output lie on different Kafka clusters ({source.bootstrap} and {outputs.pop()}): no"
             f" transaction can span both"
         )
     found: dict[str, kafka.TopicInfo | None] = {}
@@ -84,9 +84,9 @@ def _ask_brokers(settings: Settings) -> dict[str, kafka.TopicInfo | None]:
 
 
 def _input(settings: Settings, found: dict[str, kafka.TopicInfo | None]) -> tuple[int, str]:
-    topic = settings.instances
+    topic = settings.source
     if isinstance(topic, KafkaTopic):
-        info = found["instances"]
+        info = found[settings.source_role]
         if info is None:
             raise SettingsError(f"the input topic {topic.name!r} does not exist on {topic.bootstrap}; create it first")
         if not info.readable:
@@ -99,13 +99,14 @@ def _input(settings: Settings, found: dict[str, kafka.TopicInfo | None]) -> tupl
 
 
 def _create(
-    settings: Settings, missing: dict[str, KafkaTopic], lanes: int, instances: kafka.TopicInfo | None
+    settings: Settings, missing: dict[str, KafkaTopic], lanes: int, source: kafka.TopicInfo | None
 ) -> None:
     # an original of the largest size must fit in together with what is added to it
-    roomy = {} if instances is None else {"max.message.bytes": str(instances.max_message_bytes + HEADROOM)}
+    roomy = {} if source is None else {"max.message.bytes": str(source.max_message_bytes + HEADROOM)}
     configs: dict[str, dict[str, str]] = {
         "selections": {"cleanup.policy": "compact", "min.compaction.lag.ms": str(WEEK_MS)},
         "predictions": {},
+        "verdicts": {},
         "dead_letters": roomy,
         "applied": roomy,
     }

@@ -117,9 +117,9 @@ def run(
 
 def _warm_up(settings: Settings, on_compile: Callable[[], None] | None) -> None:
     """Load or compile the kernels before the first record waits for them."""
-    if on_compile is not None and not settings.learner_class.is_compiled():
+    if on_compile is not None and not settings.operator_class.is_compiled():
         on_compile()
-    settings.learner_class.warm_up()
+    settings.operator_class.warm_up()
     scale.warm_up()
 
 
@@ -156,16 +156,17 @@ def belongs_to(settings: Settings, around: Surroundings) -> dict[str, Any]:
     """What a store's models depend on: a change of any of it makes them another flow's."""
     return {
         "flow": settings.flow.name,
-        "input": str(settings.instances),
+        "input": str(settings.source),
         "input_id": around.input_id,
         "input_partitions": around.lanes,
         "operator": settings.operator.name,
-        "state_version": settings.learner_class.STATE_VERSION,
-        "params": settings.make_learner().params,
+        "state_version": settings.operator_class.STATE_VERSION,
+        "params": settings.make_operator().params,
         "stream": settings.input.stream,
-        "scale": settings.input.scale,
+        "scale": settings.scale,
         "classes": settings.input.classes,
         "feature_names": settings.input.feature_names,
+        "window": None if settings.window is None else settings.window.model_dump(),
     }
 
 

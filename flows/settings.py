@@ -17,7 +17,6 @@ from pydantic_core import ErrorDetails
 from sluiceway.errors import SettingsError
 from sluiceway.flows.topics.url import KafkaTopic, Topic, parse_topic
 from sluiceway.operators import registry
-from sluiceway.operators.contract import Learner
 from sluiceway.positions import parse_position
 
 
@@ -41,12 +40,16 @@ class FlowSection(Section):
 
 
 class TopicsSection(Section):
-    instances: str
-    """The input."""
+    instances: str | None = None
+    """The input: instances."""
+    features: str | None = None
+    """The input of a column selector: whole columns, instead of instances."""
     selections: str
     """Where snapshots go."""
     predictions: str | None = None
     """Where predictions go; none are made without it."""
+    verdicts: str | None = None
+    """Where it goes what became of each column; nothing is said without it."""
     dead_letters: str
     """Where records go that cannot be used."""
     applied: str | None = None
@@ -60,8 +63,10 @@ class InputSection(Section):
     """Where to end, as of the start of the run; without it the flow runs until it is stopped."""
     stream: Literal["key", "partition"] = "key"
     """What names a record's stream: the message key (in directories the member `stream`), or its partition."""
-    scale: Literal["none", "l2"] = "l2"
-    """Bring each instance to length 1 (`l2`), or take it as it is."""
+    scale: Literal["none", "l2"] | None = None
+    """Bring each instance to length 1 (`l2`, what learners get by default), or take it as it is (`none`)."""
+    target_type: Literal["class", "number"] = "class"
+    """What the target of columns holds."""
     classes: list[str] | None = None
     """The two labels, negative first, if they are neither true/false, 1/-1 nor 1/0."""
     feature_names: list[str] | None = None
@@ -70,6 +75,13 @@ class InputSection(Section):
     """An instance with more is a dead letter."""
     max_pending: Annotated[int, Field(ge=0)] = 10_000
     """Unlabelled instances kept per stream for a later label."""
+
+
+class WindowSection(Section):
+    size: Annotated[int, Field(ge=4)]
+    """Labelled instances that are turned into columns together."""
+    slide: Annotated[int, Field(ge=1)] | None = None
+    """Labelled instances from one window's start to the next one's; by default the size."""
 
 
 class EmitSection(Section):
@@ -107,6 +119,7 @@ class Settings(Section):
     kafka: dict[str, str | int | float | bool] = {}
     input: InputSection = InputSection()
     operator: OperatorSection
+    window: WindowSection | None = None
     emit: EmitSection = EmitSection()
     output: OutputSection = OutputSection()
     directory: Path = Path()
@@ -142,32 +155,72 @@ class Settings(Section):
         for position in (self.input.start, self.input.stop):
             if position is not None:
                 parse_position(position)
-        for url in (self.topics.instances, *self.output_urls.values()):
+        self._refuse_unfit_topics()
+        for url in (self._source_url, *self.output_urls.values()):
             parse_topic(url)
         outputs = [_place(topic) for topic in self.outputs.values()]
         if len(set(outputs)) < len(outputs):
             raise SettingsError("two output topics are the same")
-        if _place(self.instances) in outputs:
+        if _place(self.source) in outputs:
             raise SettingsError("the input topic is also an output topic")
         classes = self.input.classes
         if classes is not None and (len(classes) != 2 or len(set(classes)) != 2):
             raise SettingsError(f"input.classes must name two classes, negative first; got {classes}")
         if self.input.feature_names is not None and len(set(self.input.feature_names)) < len(self.input.feature_names):
             raise SettingsError("input.feature_names must not repeat a name")
-        self.make_learner()
+        self.make_operator()
         return self
+
+    def _refuse_unfit_topics(self) -> None:
+        """The operator's kind says what it reads and what it can write."""
+        kind, topics, name = self.kind, self.topics, self.operator.name
+        if topics.instances is None and topics.features is None:
+            raise SettingsError("the setting topics.instances is missing")
+        if topics.instances is not None and topics.features is not None:
+            raise SettingsError("a flow reads topics.instances or topics.features, not both")
+        if topics.features is not None and kind != "column-selector":
+            raise SettingsError(f"operator {name!r} learns from instances, not from topics.features")
+        if topics.instances is not None and kind == "column-selector" and self.window is None:
+            raise SettingsError(
+                f"operator {name!r} learns from columns: give topics.features, or window.size to make them of instances"
+            )
+        if self.window is not None and (kind != "column-selector" or topics.features is not None):
+            raise SettingsError("window is for a column selector that reads topics.instances")
+        if self.window is not None and self.window.slide is not None and self.window.slide > self.window.size:
+            raise SettingsError(f"window.slide must be at most window.size, {self.window.size}")
+        if topics.predictions is not None and kind != "learner":
+            raise SettingsError(f"operator {name!r} predicts nothing: leave topics.predictions out")
+        if topics.verdicts is not None and topics.features is None:
+            raise SettingsError("topics.verdicts is for flows that read topics.features")
+
+    @property
+    def kind(self) -> registry.Kind:
+        return registry.get(self.operator.name).kind
+
+    @property
+    def scale(self) -> Literal["none", "l2"]:
+        return self.input.scale or ("l2" if self.kind == "learner" else "none")
 
     @property
     def output_urls(self) -> dict[str, str]:
-        named = {name: getattr(self.topics, name) for name in ("selections", "predictions", "dead_letters")}
+        named = {name: getattr(self.topics, name) for name in ("selections", "predictions", "verdicts", "dead_letters")}
         return {name: url for name, url in named.items() if url is not None}
 
     def topic(self, url: str) -> Topic:
         return parse_topic(url, self.directory)
 
     @property
-    def instances(self) -> Topic:
-        return self.topic(self.topics.instances)
+    def source_role(self) -> Literal["instances", "features"]:
+        return "instances" if self.topics.features is None else "features"
+
+    @property
+    def _source_url(self) -> str:
+        return self.topics.instances or self.topics.features or ""
+
+    @property
+    def source(self) -> Topic:
+        """The topic that the flow reads."""
+        return self.topic(self._source_url)
 
     @property
     def outputs(self) -> dict[str, Topic]:
@@ -175,19 +228,20 @@ class Settings(Section):
 
     @property
     def all_topics(self) -> dict[str, Topic]:
-        return {"instances": self.instances, **self.outputs}
+        return {self.source_role: self.source, **self.outputs}
 
     @property
     def kafka_topics(self) -> dict[str, KafkaTopic]:
         return {name: topic for name, topic in self.all_topics.items() if isinstance(topic, KafkaTopic)}
 
     @property
-    def learner_class(self) -> type[Learner]:
+    def operator_class(self) -> type[Any]:
+        """Of the protocol that the operator's kind names."""
         return registry.get(self.operator.name).cls
 
-    def make_learner(self) -> Learner:
-        """A new learner with the flow's parameters; a bad parameter is a `SettingsError`."""
-        operator, given = self.learner_class, self.operator.params
+    def make_operator(self) -> Any:
+        """A new operator with the flow's parameters; a bad parameter is a `SettingsError`."""
+        operator, given = self.operator_class, self.operator.params
         known = inspect.signature(operator).parameters
         for name in given:
             if name not in known:

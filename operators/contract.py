@@ -20,6 +20,27 @@ class Selected(NamedTuple):
     since: int
 
 
+class Advancing(Protocol):
+    """What a stream of instances drives: a learner, or a selector in its place."""
+
+    @property
+    def params(self) -> dict[str, Any]: ...
+
+    @property
+    def version(self) -> int: ...
+
+    @property
+    def selected(self) -> list[Selected]: ...
+
+    def metrics(self) -> dict[str, float]: ...
+
+    def advance(
+        self, batch: InstanceBatch, start: int, stop: int, scores: NDArray[np.float64], *, until_change: bool = False
+    ) -> int: ...
+
+    def state(self) -> dict[str, Any]: ...
+
+
 class Learner(Protocol):
     """Learns from labelled instances one at a time and selects by the weights it has.
 

@@ -26,6 +26,7 @@ ErrorClass = Literal[
     "bad-id",
     "bad-ts",
     "bad-column",
+    "orphan-label",
 ]
 
 ERROR_CLASSES: Mapping[ErrorClass, str] = {
@@ -44,6 +45,7 @@ ERROR_CLASSES: Mapping[ErrorClass, str] = {
     "bad-id": "`id` is neither an integer nor a string that is not empty",
     "bad-ts": "`ts` is not an integer of milliseconds from 0 to 2**63 - 1",
     "bad-column": "a target or a feature column is malformed, not finite, or does not fit to what came before",
+    "orphan-label": "no unlabelled instance is waiting for this later label",
 }
 """Every reason for which decoding refuses a record."""
 

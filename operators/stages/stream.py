@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.operators.contract import Learner
+from sluiceway.operators.contract import Advancing
 from sluiceway.operators.stages.emission import Reason
 from sluiceway.operators.stages.pending import Joined, Pending
 from sluiceway.operators.stages.scale import Scale, scaled
@@ -19,6 +19,7 @@ from sluiceway.operators.stages.streams import StreamOutput
 from sluiceway.schemas import encode
 from sluiceway.schemas.batch import InstanceBatch
 from sluiceway.schemas.lane import DeadLetter, OutRecord, RawRecords
+from sluiceway.schemas.refusal import Refused
 
 STATE_VERSION = 1
 
@@ -27,8 +28,10 @@ STATE_VERSION = 1
 class StreamConfig(SnapshotConfig):
     """What all streams of a flow of learners share."""
 
-    new_learner: Callable[[], Learner]
-    learner_from_state: Callable[[Mapping[str, Any]], Learner]
+    new_learner: Callable[[], Advancing]
+    learner_from_state: Callable[[Mapping[str, Any]], Advancing]
+    scored: bool = True
+    """Whether the operator scores: without it nothing is judged or predicted."""
     scale: Scale = "l2"
     max_pending: int = 10_000
     predictions: bool = False
@@ -126,7 +129,9 @@ class Stream:
 
     def _snapshot(self, reason: Reason, offset: int, position: int) -> OutRecord:
         model = self._model
-        metrics: dict[str, float] = {"mistakes": self._mistakes, "error_rate": self._mistakes / model.version}
+        metrics: dict[str, float] = {}
+        if self._config.scored:
+            metrics |= {"mistakes": self._mistakes, "error_rate": self._mistakes / model.version}
         if self._evicted:
             metrics["pending_evicted"] = self._evicted
         return self._snapshots.make(
@@ -189,11 +194,5 @@ class Stream:
 
 
 def _orphan(offset: int, key: bytes | None, value: bytes | None) -> DeadLetter:
-    return DeadLetter(
-        offset,
-        key,
-        value,
-        error_class="orphan-label",
-        message="no unlabelled instance of this id is waiting for a label",
-        stage="label",
-    )
+    refused = Refused("orphan-label", "no unlabelled instance of this id is waiting for a label")
+    return refused.letter(offset, key, value, stage="label")

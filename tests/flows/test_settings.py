@@ -36,11 +36,11 @@ def changed(**tables: dict[str, Any] | None) -> dict[str, Any]:
 
 def test_good_settings() -> None:
     settings = Settings.parse(changed())
-    assert settings.instances == KafkaTopic("localhost:9092", "instances")
+    assert settings.source == KafkaTopic("localhost:9092", "instances")
     assert set(settings.outputs) == {"selections", "dead_letters"}
-    assert (settings.input.start, settings.input.stop, settings.input.scale) == ("beginning", None, "l2")
+    assert (settings.input.start, settings.input.stop, settings.scale) == ("beginning", None, "l2")
     assert (settings.emit.every, settings.emit.on_change, settings.output.delivery) == (1000, False, "exactly-once")
-    assert settings.make_learner().params["k"] == 20
+    assert settings.make_operator().params["k"] == 20
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import orjson
 
@@ -122,7 +122,7 @@ class StreamOracle:
     def __init__(self, name: str, config: StreamConfig) -> None:
         self.name = name
         self.config = config
-        self.model: Learner = config.new_learner()
+        self.model = cast(Learner, config.new_learner())
         self.waiting: dict[str, Wait] = {}
         self.seen = self.mistakes = self.ts = self.evicted = 0
         self.emitted: list[str] = []

@@ -8,7 +8,7 @@ import typer
 
 from sluiceway.errors import SluicewayError
 
-from . import apply, check, demo, inspect, operators, produce, retire, run, watch
+from . import apply, check, demo, inspect, operators, produce, retire, run, schemas, watch
 
 app = typer.Typer(
     name="sluiceway",
@@ -26,6 +26,7 @@ app.command()(produce.produce)
 app.command()(inspect.inspect)
 app.command()(operators.operators)
 app.command()(retire.retire)
+app.command()(schemas.schemas)
 
 
 @app.callback(invoke_without_command=True)

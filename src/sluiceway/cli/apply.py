@@ -55,7 +55,7 @@ def apply(
     def started(bounds: Bounds) -> None:
         until = "until stopped" if None in bounds.stops else "to the end"
         say(
-            f"{settings.flow.name}: the selections of {settings.selecting_flow} on {settings.instances}"
+            f"{settings.flow.name}: the selections of {settings.selecting_flow} on {settings.source}"
             f" ({len(bounds)} partitions, {until}), as far as {settings.selecting_flow} has come"
         )
         if recovery is None:

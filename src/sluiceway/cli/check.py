@@ -26,7 +26,7 @@ def check(
 
     settings = Settings.load(flow)
     around = look_around(settings, create_directories=False)
-    params = settings.make_learner().params
+    params = settings.make_operator().params
     given = settings.input
     topics = {name: str(topic) for name, topic in settings.all_topics.items()}
     if as_json:

@@ -140,7 +140,7 @@ class _Demo:
         from sluiceway.flows.topics.directory import create_directory_topic
         from sluiceway.flows.topics.url import DirectoryTopic
 
-        topic = settings.instances
+        topic = settings.source
         assert isinstance(topic, DirectoryTopic)
         create_directory_topic(topic, 1)
         with DirectoryAppender(topic, 1) as writer:

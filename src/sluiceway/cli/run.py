@@ -63,13 +63,13 @@ def run(
             until = "until stopped" if None in bounds.stops else "to the end"
             where = f"checkpoints every {checkpoint_every:g} s in {recovery}" if recovery else "no checkpoints"
             say(
-                f"{settings.flow.name}: {settings.operator.name} on {settings.instances}"
+                f"{settings.flow.name}: {settings.operator.name} on {settings.source}"
                 f" ({len(bounds)} partitions, {until}); {where}"
             )
             if recovery is None:
                 say("without --recovery a restart begins anew and sends its output again")
             if sys.stderr.isatty():
-                display.enter_context(_live(progress, in_bytes=isinstance(settings.instances, DirectoryTopic)))
+                display.enter_context(_live(progress, in_bytes=isinstance(settings.source, DirectoryTopic)))
 
         stopped = run_flow(
             settings,
