@@ -28,6 +28,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(here):
             item.add_marker("crash")
+            item.add_marker(pytest.mark.timeout(900))
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,7 @@ import orjson
 
 ROOT = Path(__file__).resolve().parents[2]
 CHECKPOINT_SECONDS = 0.2
-PEER_GRACE = 20.0
+PEER_GRACE = 10.0
 """How long a process may outlive its killed peer before the harness kills it too."""
 
 

@@ -60,7 +60,7 @@ def die_placed(world: World, flow: Flow, deaths: Sequence[Placed], *, processes:
         stderr = children[victim].stderr
         if death.how == "raise":
             assert code == 1, f"exit code {code}:\n{stderr}"
-            assert "placed at" in stderr
+            assert children[victim].events("placed")
         else:
             assert code == -9, f"it did not die at {death} but ended with {code}:\n{stderr}"
         _record(world, flow, str(death), children)

@@ -19,7 +19,15 @@ from tests.crash.series import (
     die_placed,
     placed_everywhere,
 )
-from tests.crash.worlds import CARRIES, DirectoryWorld, KafkaWorld, LiveKafkaWorld, World
+from tests.crash.worlds import (
+    CARRIES,
+    DirectoryToKafkaWorld,
+    DirectoryWorld,
+    KafkaToDirectoryWorld,
+    KafkaWorld,
+    LiveKafkaWorld,
+    World,
+)
 
 full = pytest.mark.crash(full=True)
 
@@ -29,14 +37,14 @@ full = pytest.mark.crash(full=True)
 
 def test_random_moments(world: World, crash_full: bool, tmp_path: Path, watched: Watched, exact: Exact) -> None:
     flow = watched(world.flow("random", tmp_path))
-    die_at_random(world, flow, 26 if crash_full else 2, seed=1)
+    die_at_random(world, flow, 25 if crash_full else 2, seed=1)
     flow.finish()
     exact(world, flow)
 
 
 def test_placed(world: World, crash_full: bool, tmp_path: Path, watched: Watched, exact: Exact) -> None:
     flow = watched(world.flow("placed", tmp_path))
-    die_placed(world, flow, placed_everywhere(world, 6 if crash_full else 1, seed=2), seed=2)
+    die_placed(world, flow, placed_everywhere(world, 5 if crash_full else 1, seed=2), seed=2)
     flow.finish()
     exact(world, flow)
     assert any(death.skipped for death in flow.deaths)
@@ -65,7 +73,7 @@ def test_a_neighbour_on_the_same_topic(broker: KafkaWorld, tmp_path: Path, watch
     busy = neighbour.start(How(pace=1))
     busy.wait_for("committed")
     random_ = random.Random(4)
-    for number in range(8):
+    for number in range(5):
         die_placed(broker, flow, placed_everywhere(broker, 1, seed=number)[:1], seed=40 + number)
         die_after_a_while(broker, flow, [flow.start(How(pace=PACE, rhythm=number))], random_)
     flow.finish()
@@ -129,9 +137,9 @@ def test_two_processes(world: World, crash_full: bool, tmp_path: Path, watched: 
 
 @full
 def test_rescaling(world: World, tmp_path: Path, watched: Watched, exact: Exact) -> None:
-    """1 -> 2 -> 1 -> 3 -> 1 processes, a death before each."""
+    """1 -> 2 -> 1 -> 3 -> 1 processes, deaths in between."""
     flow = watched(world.flow("rescaled", tmp_path))
-    for number, processes in enumerate([1, 2, 1, 3, 2]):
+    for number, processes in enumerate([1, 2, 1, 3]):
         die_placed(world, flow, [Placed("committed", 2)], processes=processes, seed=70 + number)
         die_at_random(world, flow, 1, processes=processes, seed=80 + number)
     flow.finish()
@@ -180,6 +188,30 @@ def test_live_input(kafka: str, tmp_path: Path, watched: Watched, verdict: Calla
         verdict(f"{flow.series}: {len(flow.deaths)} deaths, {count(found):,} records equal to the reference")
     finally:
         live.topics.clear()
+
+
+@full
+@pytest.mark.parametrize("mixed", [DirectoryToKafkaWorld, KafkaToDirectoryWorld], ids=["to-kafka", "to-directory"])
+def test_mixed_topics(
+    mixed: type[DirectoryToKafkaWorld | KafkaToDirectoryWorld],
+    kafka: str,
+    tmp_path: Path,
+    watched: Watched,
+    exact: Exact,
+) -> None:
+    world = mixed(kafka, tmp_path, 1200)
+    try:
+        flow = watched(world.flow("from the other kind", tmp_path))
+        die_placed(world, flow, placed_everywhere(world, 1, seed=10), seed=10)
+        die_at_random(world, flow, 2, seed=11)
+        for _ in range(2):
+            child = flow.start(How(die="end:1"))
+            child.ends(-9)
+            flow.died("end:1", [child], world.ahead(flow))
+        flow.finish()
+        exact(world, flow)
+    finally:
+        world.topics.clear()
 
 
 # -- epochs ----------------------------------------------------------------------------------------------------------

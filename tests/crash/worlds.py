@@ -69,6 +69,20 @@ def check_reference(expected: Output) -> None:
         assert reasons == {"interval", "change", "final"}
 
 
+def produce_all(bootstrap: str, topic: str, size: int) -> None:
+    for lane in range(LANES):
+        produce(bootstrap, topic, [(key, value, lane) for key, value in lane_messages(lane, size)])
+
+
+def write_all(directory: Path, size: int) -> str:
+    """The input as a directory topic; its URL."""
+    directory.mkdir(parents=True)
+    for lane in range(LANES):
+        (directory / f"part-{lane:05d}.jsonl").write_bytes(lane_lines(lane, size))
+    (directory / "_topic.json").write_text(f'{{"partitions": {LANES}}}')
+    return f"dir:{directory}"
+
+
 class KafkaWorld:
     """Input and output on the broker."""
 
@@ -77,14 +91,14 @@ class KafkaWorld:
 
     def __init__(self, bootstrap: str, place: Path, size: int) -> None:
         self._make_input(bootstrap)
-        for lane in range(LANES):
-            produce(bootstrap, self.input, [(key, value, lane) for key, value in lane_messages(lane, size)])
+        produce_all(bootstrap, self.input, size)
         self.take_reference(place)
 
     def _make_input(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
         self.topics = Topics(bootstrap)
         self.input = self.topics("instances", LANES)
+        self.input_url = f"kafka://{bootstrap}/{self.input}"
 
     def take_reference(self, place: Path) -> None:
         reference = self.flow("reference", place)
@@ -103,15 +117,13 @@ class KafkaWorld:
         outputs["selections"] = selections or self.topics("selections", LANES)
         urls = {carries: f"kafka://{self.bootstrap}/{topic}" for carries, topic in outputs.items()}
         file = place / f"{series.replace(' ', '-')}.toml"
-        urls["instances"] = f"kafka://{self.bootstrap}/{self.input}"
-        write_settings(file, name, urls, delivery, self.stop)
+        write_settings(file, name, {"instances": self.input_url, **urls}, delivery, self.stop)
         return Flow(file, file.with_suffix(".store"), name, f"kafka {series}", outputs)
 
     def forget_group(self, name: str) -> None:
         for done in self.topics.admin.delete_consumer_groups([name], request_timeout=30).values():
             with contextlib.suppress(KafkaException):  # it has never been
                 done.result(30)
-        assert self.out(name) == [None] * LANES
 
     def read(self, flow: Flow) -> Output:
         found: dict[str, dict[int, list[Out]]] = {}
@@ -128,18 +140,19 @@ class KafkaWorld:
         }
         return found
 
-    def out(self, group: str) -> list[int | None]:
-        """Up to which input offset each lane's output is out, as the broker has it."""
-        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group, "log_level": 0})
-        try:
-            found = consumer.committed([TopicPartition(self.input, lane) for lane in range(LANES)], timeout=30)
-        finally:
-            consumer.close()
-        return [place.offset if place.offset >= 0 else None for place in found]
+    def progress_topic(self, flow: Flow) -> str:
+        """The topic by whose partitions the flow's group counts: the input."""
+        return self.input
 
     def ahead(self, flow: Flow) -> int:
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": flow.name, "log_level": 0})
+        try:
+            places = [TopicPartition(self.progress_topic(flow), lane) for lane in range(LANES)]
+            out = consumer.committed(places, timeout=30)
+        finally:
+            consumer.close()
         stands = positions(flow.store, flow.name)
-        return sum((sent or 0) - stands.get(lane, 0) for lane, sent in enumerate(self.out(flow.name)))
+        return sum(place.offset - stands.get(lane, 0) for lane, place in enumerate(out) if place.offset >= 0)
 
     def unfinished(self, flow: Flow) -> bool:
         """Whether a transaction hides records in any output partition."""
@@ -190,11 +203,10 @@ class DirectoryWorld:
     kind = "directory"
 
     def __init__(self, place: Path, size: int) -> None:
-        self.input = place / "instances"
-        self.input.mkdir(parents=True)
-        for lane in range(LANES):
-            (self.input / f"part-{lane:05d}.jsonl").write_bytes(lane_lines(lane, size))
-        (self.input / "_topic.json").write_text(f'{{"partitions": {LANES}}}')
+        self.input_url = write_all(place / "instances", size)
+        self.take_reference(place)
+
+    def take_reference(self, place: Path) -> None:
         reference = self.flow("reference", place)
         reference.finish()
         self.expected: Output = self.read(reference)
@@ -204,7 +216,7 @@ class DirectoryWorld:
         file = place / f"{series.replace(' ', '-')}.toml"
         outputs = {carries: str(place / f"{file.stem}-{carries}") for carries in CARRIES}
         urls = {carries: f"dir:{path}" for carries, path in outputs.items()}
-        write_settings(file, NAME, {"instances": f"dir:{self.input}", **urls}, delivery)
+        write_settings(file, NAME, {"instances": self.input_url, **urls}, delivery)
         return Flow(file, file.with_suffix(".store"), NAME, f"directory {series}", outputs)
 
     def _file(self, flow: Flow, carries: str, lane: int) -> Path:
@@ -237,6 +249,30 @@ class DirectoryWorld:
             if (path := self._file(flow, carries, lane)).exists()
         )
         return stands - sum(written for _, written in newest.values())
+
+
+class DirectoryToKafkaWorld(KafkaWorld):
+    """Input in directories, output on the broker: with no input topic, the group counts by an output's partitions."""
+
+    def __init__(self, bootstrap: str, place: Path, size: int) -> None:
+        self.bootstrap = bootstrap
+        self.topics = Topics(bootstrap)
+        self.input_url = write_all(place / "instances", size)
+        self.take_reference(place)
+
+    def progress_topic(self, flow: Flow) -> str:
+        return flow.outputs["selections"]
+
+
+class KafkaToDirectoryWorld(DirectoryWorld):
+    """Input on the broker, output in directories."""
+
+    def __init__(self, bootstrap: str, place: Path, size: int) -> None:
+        self.topics = Topics(bootstrap)
+        topic = self.topics("instances", LANES)
+        produce_all(bootstrap, topic, size)
+        self.input_url = f"kafka://{bootstrap}/{topic}"
+        self.take_reference(place)
 
 
 def verify(world: World, flow: Flow) -> str:
