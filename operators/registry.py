@@ -19,6 +19,7 @@ from sluiceway.operators.learners.pa_l2 import PAL2
 from sluiceway.operators.learners.pa_objective import PAObjective
 from sluiceway.operators.learners.perceptron_random import PerceptronRandom
 from sluiceway.operators.learners.perceptron_truncated import PerceptronTruncated
+from sluiceway.operators.learners.stsd import STSD
 from sluiceway.operators.selectors.alpha_investing import AlphaInvesting
 from sluiceway.operators.selectors.fast_osfs import FastOSFS
 from sluiceway.operators.selectors.fcbf import FCBF
@@ -47,6 +48,7 @@ class Entry:
 
 
 _OFS_PAPER = "Wang, Zhao, Hoi, Jin: Online Feature Selection and Its Applications, IEEE TKDE 26(3), 2014"
+_STSD_PAPER = "Zhang, Zhang, Long, Ding, Zhang, Wu: Towards Mining Trapezoidal Data Streams, ICDM 2015"
 _SAOLA_PAPER = "Yu, Wu, Ding, Pei: Towards Scalable and Accurate Online Feature Selection for Big Data, ICDM 2014"
 _MARGIN_PAPER = (
     "Shen, Dietterich: A Family of Large Margin Linear Classifiers and Its Application in Dynamic Environments, "
@@ -81,6 +83,14 @@ OPERATORS: Mapping[str, Entry] = MappingProxyType(
             summary="the perceptron on a fresh random set of k features: a baseline",
             paper=_OFS_PAPER,
             time="O(nnz + k)",
+            state="O(k + features seen, up to max_features)",
+        ),
+        "stsd": Entry(
+            STSD,
+            kind="learner",
+            summary="passive-aggressive steps inside an L1 ball on a growing feature space, a proportion of it kept",
+            paper=_STSD_PAPER,
+            time='O(nnz log k) amortised, k the weights kept; O(nnz + k) with selection = "random"',
             state="O(k + features seen, up to max_features)",
         ),
         "pa": Entry(

@@ -84,7 +84,7 @@ class LinearLearner(ABC):
     def selected(self) -> list[Selected]:
         self._settle_names()
         active = slice(1, len(self._names))
-        weight, key, since = self._model.weight[active], self._model.key[active], self._model.since[active]
+        weight, key, since = self._weights(), self._model.key[active], self._model.since[active]
         order = np.lexsort((key, -np.abs(weight)))
         names = map(self._names.__getitem__, (order + 1).tolist())
         return list(map(Selected, names, weight[order].tolist(), since[order].tolist()))
@@ -177,6 +177,10 @@ class LinearLearner(ABC):
         model = cls(**state["params"])
         model._restore(state)
         return model
+
+    def _weights(self) -> NDArray[np.float64]:
+        """Those of the active slots, when names are settled."""
+        return self._model.weight[1 : len(self._names)]
 
     def _weight_in(self, slot: int) -> float:
         return self._model.weight.item(slot)
@@ -292,3 +296,10 @@ def positive_number(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, Real) or not (0 < float(value) < math.inf):
         raise ValueError(f"{name} must be a finite number above 0, not {value!r}")
     return float(value)
+
+
+def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    """The hyper-parameter if it is one of the choices, or `ValueError` naming it and them."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
+    return str(value)

@@ -67,6 +67,6 @@ def allowed(params: dict[str, Any], features_seen: int) -> int:
     """How many features may be selected."""
     if "k" in params:
         return int(params["k"])
-    if "keep" in params:
+    if "keep" in params or params["selection"] == "all":
         return features_seen
     return max(1, int(params["proportion"] * features_seen + 1e-9))

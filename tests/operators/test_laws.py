@@ -23,6 +23,14 @@ OPERATORS = {name: entry for name, entry in registry.OPERATORS.items() if entry.
 VARIANTS: dict[str, list[dict[str, Any]]] = {
     "ofs": [{}, {"lam": 4.0}, {"eta": 1.0, "lam": 0.3, "decay": True}],
     "perceptron-random": [{}, {"seed": 5, "max_features": 13}],
+    "stsd": [
+        {},
+        {"variant": 0, "lam": 1.5, "max_features": 13},
+        {"variant": 2, "C": 10.0, "lam": 0.25},
+        {"update": "perceptron", "proportion": 0.3},
+        {"selection": "all", "variant": 0, "lam": 2.0},
+        {"selection": "random", "seed": 5, "lam": 1.0},
+    ],
     "pa": [{}, {"keep": 0.9, "variant": 2}, {"variant": 1, "C": 0.1, "trigger": "hinge", "max_features": 13}],
     "pa-objective": [{}, {"keep": 0.7, "alpha": 3.0, "trigger": "hinge", "max_features": 13}],
     "pa-l2": [{}, {"beta": 0.6, "trigger": "hinge"}, {"keep": 0.8, "beta": 1.5, "max_features": 13}],
@@ -206,7 +214,8 @@ RANDOM = {"perceptron-random"}
 @pytest.mark.parametrize("name", sorted(OPERATORS.keys() - RANDOM))
 def test_ties_go_to_the_smaller_key_whatever_the_order(name: str) -> None:
     for order in (["2", "10", "9", "a"], ["a", "10", "9", "2"], ["10", "a", "2", "9"]):
-        model = make(name, {}, k=2)
+        learner: Any = OPERATORS[name].cls
+        model = learner(**{"k": 2} if "k" in budget(learner, 2) else {"proportion": 0.5})
         model.learn_one(dict.fromkeys(order, 0.5), 1)
         assert [selected.feature for selected in model.selected] == ["2", "9"]
 
@@ -340,7 +349,7 @@ def test_random_draws_follow_from_the_seed_alone(name: str, variant: dict[str, A
     np.random.seed(2)
     other.learn_many(batch_of(records))
     assert same(one, other)
-    if "seed" in one.params:
+    if name in RANDOM or one.params.get("selection") == "random":
         third = make(name, {**variant, "seed": 99})
         third.learn_many(batch_of(records))
         assert third.selected != one.selected

@@ -1,0 +1,199 @@
+"""Weights as one scale times what stands in the slots, inside an L1 ball: shrinking all of them costs nothing.
+
+w = scale · m.weight, and Σ|m.weight| is carried along, made anew from the slots about once for every slot that has
+changed. A weight below 2**-600 counts as 0: with the scale never far below 2**-400, no product leaves the range.
+When the scale gets there, its power of two moves into the slots, which is exact.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sluiceway.operators.kernels.compile import kernel
+from sluiceway.operators.kernels.heap import Heap, admit, note_all, rebuild, reweigh, vacate
+from sluiceway.operators.kernels.slots import ACTIVE, Model, Rows, bounded, settle
+
+SCALE, TOTAL, STALE, ALL = 0, 1, 2, 3
+"""In `lazy`: the scale; Σ|m.weight|; how many changes of a slot ago that was made anew; whether all slots have changed
+in this row."""
+
+_SMALL = 2.0**-400
+_LARGE = 2.0**60
+_HUGE = 2.0**400
+_NOTHING = 2.0**-600
+
+
+@kernel
+def score_row(rows: Rows, row: int, m: Model, scale: float) -> float:
+    """f = w . x, summed in the order of the record."""
+    first = rows.indptr[row]
+    f = 0.0
+    for j in range(first, rows.indptr[row + 1]):
+        slot = m.slot_of[rows.indices[j]]
+        m.touched[j - first] = slot
+        f += scale * m.weight[slot] * rows.values[j]
+    return bounded(f)
+
+
+@kernel
+def square(rows: Rows, row: int, m: Model) -> float:
+    """‖x‖² of what is not to be left out of the step."""
+    first = rows.indptr[row]
+    a = 0.0
+    for j in range(first, rows.indptr[row + 1]):
+        if m.touched[j - first] >= 0:
+            a += rows.values[j] * rows.values[j]
+    return a
+
+
+@kernel
+def step_row(rows: Rows, row: int, m: Model, lazy: NDArray[np.float64], step: float) -> int:
+    """w <- w + step x, after `score_row` of the same row. The number of entrants."""
+    first = rows.indptr[row]
+    largest = 0.0
+    for j in range(first, rows.indptr[row + 1]):
+        largest = max(largest, abs(step * rows.values[j]))
+    wild = largest >= _LARGE or lazy[SCALE] * lazy[TOTAL] >= _LARGE
+    if wild:
+        unload(m, lazy)
+    entrants = 0
+    for j in range(first, rows.indptr[row + 1]):
+        slot = m.touched[j - first]
+        change = bounded(step * rows.values[j] / lazy[SCALE])
+        if slot > 0:
+            before = m.weight[slot]
+            after = bounded(before + change)
+            if lazy[SCALE] * abs(after) < _NOTHING:
+                after = 0.0
+            m.weight[slot] = after
+            lazy[TOTAL] += abs(after) - abs(before)
+            lazy[STALE] += 1.0
+        elif slot == 0:
+            m.entrant[entrants] = change
+            m.entrant_name[entrants] = rows.indices[j]
+            entrants += lazy[SCALE] * abs(change) >= _NOTHING
+    if wild:
+        add_up(m, lazy)
+    return entrants
+
+
+@kernel
+def project(m: Model, entrants: int, lazy: NDArray[np.float64], radius: float) -> None:
+    """w <- min(1, radius / ‖w‖₁) w, entrants included."""
+    total = lazy[TOTAL]
+    for e in range(entrants):
+        total += abs(m.entrant[e])
+    length = lazy[SCALE] * total
+    if length > _HUGE:
+        _project_huge(m, entrants, lazy, radius)
+    elif length > radius:
+        lazy[SCALE] *= radius / length
+
+
+@kernel
+def _project_huge(m: Model, entrants: int, lazy: NDArray[np.float64], radius: float) -> None:
+    """The same where sums may have left the range: all is brought down by a power of two first."""
+    factor = 2.0**-600
+    total = 0.0
+    for slot in range(1, m.counts[ACTIVE] + 1):
+        m.weight[slot] *= factor
+        total += abs(m.weight[slot])
+    for e in range(entrants):
+        m.entrant[e] *= factor
+        total += abs(m.entrant[e])
+    lazy[SCALE] = radius / total
+    _forget_nothing(m, lazy)
+    for e in range(entrants):
+        if lazy[SCALE] * abs(m.entrant[e]) < _NOTHING:
+            m.entrant[e] = 0.0
+
+
+@kernel
+def _forget_nothing(m: Model, lazy: NDArray[np.float64]) -> None:
+    for slot in range(1, m.counts[ACTIVE] + 1):
+        if lazy[SCALE] * abs(m.weight[slot]) < _NOTHING:
+            m.weight[slot] = 0.0
+    lazy[ALL] = 1.0
+    add_up(m, lazy)
+
+
+@kernel
+def add_up(m: Model, lazy: NDArray[np.float64]) -> None:
+    total = 0.0
+    for slot in range(1, m.counts[ACTIVE] + 1):
+        total += abs(m.weight[slot])
+    lazy[TOTAL] = total
+    lazy[STALE] = 0.0
+
+
+@kernel
+def unload(m: Model, lazy: NDArray[np.float64]) -> None:
+    """The scale's power of two moves into the slots."""
+    mantissa, exponent = math.frexp(lazy[SCALE])
+    factor = math.ldexp(1.0, exponent)
+    for slot in range(1, m.counts[ACTIVE] + 1):
+        m.weight[slot] *= factor
+    lazy[SCALE] = mantissa
+    lazy[TOTAL] *= factor
+    lazy[ALL] = 1.0
+
+
+@kernel
+def keep_largest(rows: Rows, row: int, m: Model, h: Heap, entrants: int, k: int, lazy: NDArray[np.float64]) -> bool:
+    """w <- truncate(w, k), after the step of the row. Whether the set of non-zero weights changed."""
+    changed = False
+    if lazy[ALL] != 0.0:
+        changed = _vacate_all_zeros(m, h, lazy)
+    else:
+        first = rows.indptr[row]
+        for j in range(first, rows.indptr[row + 1]):
+            if m.touched[j - first] > 0:
+                slot = m.slot_of[rows.indices[j]]
+                if m.weight[slot] != 0.0:
+                    reweigh(h, m, slot)
+                else:
+                    vacate(h, m, slot)
+                    changed = True
+    for e in range(entrants):
+        if m.entrant[e] != 0.0:
+            more = admit(h, m, e, k)
+            if more >= 0.0:
+                changed = True
+                lazy[TOTAL] += more
+                lazy[STALE] += 1.0
+    if lazy[STALE] > m.counts[ACTIVE]:
+        add_up(m, lazy)
+    if lazy[SCALE] < _SMALL:
+        unload(m, lazy)
+        _forget_nothing(m, lazy)
+        changed |= _vacate_all_zeros(m, h, lazy)
+    return changed
+
+
+@kernel
+def _vacate_all_zeros(m: Model, h: Heap, lazy: NDArray[np.float64]) -> bool:
+    lazy[ALL] = 0.0
+    rebuild(h, m)
+    active = m.counts[ACTIVE]
+    for slot in range(active, 0, -1):
+        if m.weight[slot] == 0.0:
+            vacate(h, m, slot)
+    return bool(m.counts[ACTIVE] < active)
+
+
+@kernel
+def keep_non_zero(m: Model, h: Heap, entrants: int, lazy: NDArray[np.float64]) -> bool:
+    """Where the heap is not used: slots are given up and taken. Whether the set of non-zero weights changed."""
+    lazy[ALL] = 0.0
+    changed = settle(m, entrants)
+    if lazy[SCALE] < _SMALL:
+        unload(m, lazy)
+        _forget_nothing(m, lazy)
+        lazy[ALL] = 0.0
+        changed |= settle(m, 0)
+    add_up(m, lazy)
+    note_all(h)
+    return changed

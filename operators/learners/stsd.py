@@ -1,0 +1,223 @@
+"""Sparse learning on trapezoidal streams: instances and features both keep coming.
+
+Zhang, Zhang, Long, Ding, Zhang, Wu: "Towards Mining Trapezoidal Data Streams", ICDM 2015, algorithms 1 to 3.
+
+    f = w . x                                   features never seen before have weight 0
+    l = max(0, 1 - y f)
+    τ = l / ‖x‖²                                STSD
+        min(C, l / ‖x‖²)                        STSD-I
+        l / (‖x‖² + 1/(2C))                     STSD-II
+    if l > 0:   w <- w + τ y x                  old and new features alike
+                w <- min(1, λ / ‖w‖₁) w         towards 0, not the nearest point of the ball
+                w <- truncate(w, max(1, ⌊B d⌋))
+
+| symbol | here | what |
+|---|---|---|
+| B | `proportion` | which part of the features seen may have a weight |
+| C | `C` | how much one instance may teach; `variant = 0` has none |
+| λ | `lam` | radius of the L1 ball that weights are kept in |
+| d | `seen.counts[SEEN]` | how many features labelled instances have had so far, this one included |
+| w | `scale`, `weight` | weights: one scale for all times what stands in the slots |
+
+The baselines of the paper's table III: `selection = "all"` truncates nothing; `"random"` keeps a fresh random set of
+⌊B d⌋ features instead of the largest; `update = "perceptron"` has τ = 1 on mistakes (y f <= 0) and 0 elsewhere.
+
+The paper's own program differs from the paper in seven ways; this is the paper's algorithm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sluiceway.operators.kernels.compile import kernel
+from sluiceway.operators.kernels.features import SEEN, Features, has_room, look
+from sluiceway.operators.kernels.heap import Heap, rebuild
+from sluiceway.operators.kernels.lazy import (
+    SCALE,
+    STALE,
+    TOTAL,
+    keep_largest,
+    keep_non_zero,
+    project,
+    score_row,
+    square,
+    step_row,
+)
+from sluiceway.operators.kernels.slots import VERSION, Model, Rows
+from sluiceway.operators.kernels.thinning import thin_out
+from sluiceway.operators.learners.counting import CountingLearner
+from sluiceway.operators.learners.linear import one_of, positive_number, whole_number
+
+PERCEPTRON = 3
+_LARGEST = float(np.finfo(np.float64).max)
+_NOTED = 4096
+"""Slots whose moves are noted one by one; beyond, all slots are looked at."""
+
+
+@kernel
+def step_size(rule: int, margin: float, sq: float, C: float) -> float:
+    """τ of a row with y f = margin; 0 if there is nothing to learn from it."""
+    if rule == PERCEPTRON:
+        return 1.0 if margin <= 0.0 else 0.0
+    loss = 1.0 - margin
+    if loss <= 0.0 or sq == 0.0:
+        return 0.0
+    if rule == 0:
+        return min(loss / sq, _LARGEST)
+    if rule == 1:
+        return min(C, loss / sq)
+    return loss / (sq + 1.0 / (2.0 * C))
+
+
+@kernel
+def learn_rows(
+    rows: Rows, start: int, stop: int, m: Model, scores: NDArray[np.float64], until_change: bool,
+    seen: Features, limit: int, h: Heap, lazy: NDArray[np.float64],
+    rule: int, C: float, lam: float, proportion: float, at_random: bool, seed: int,
+) -> int:  # fmt: skip
+    for row in range(start, stop):
+        f = score_row(rows, row, m, lazy[SCALE])
+        scores[row] = f
+        y = rows.y[row]
+        if y == 0:
+            continue
+        if not has_room(rows, row, seen, limit):
+            return ~row
+        m.counts[VERSION] += 1
+        look(rows, row, m, seen, limit)
+        tau = step_size(rule, y * f, square(rows, row, m), C)
+        if tau == 0.0:
+            continue
+        d = seen.counts[SEEN]
+        k = max(1, int(proportion * d + 1e-9))
+        entrants = step_row(rows, row, m, lazy, tau * y)
+        project(m, entrants, lazy, lam)
+        if at_random:
+            if d > k:
+                thin_out(m, entrants, k, d, seed)
+            changed = keep_non_zero(m, h, entrants, lazy)
+        else:
+            changed = keep_largest(rows, row, m, h, entrants, k, lazy)
+        if changed and until_change:
+            return row + 1
+    return stop
+
+
+class STSD(CountingLearner):
+    """Passive-aggressive steps inside an L1 ball, all but a `proportion` of the features seen dropped.
+
+    >>> model = STSD(proportion=0.5)
+    >>> model.learn_one({"free": 1.0, "len": 0.5}, 1)
+    >>> model.selected
+    [Selected(feature='free', weight=0.1, since=1)]
+    >>> model.learn_one({"now": 2.0, "win": 1.0}, 1)
+    >>> [feature for feature, _, _ in model.selected]
+    ['now', 'free']
+    """
+
+    NAME: ClassVar[str] = "stsd"
+    KERNEL = learn_rows
+
+    def __init__(
+        self,
+        *,
+        proportion: float = 0.5,
+        variant: int = 1,
+        C: float = 0.1,
+        lam: float = 30.0,
+        selection: str = "largest",
+        update: str = "pa",
+        seed: int = 0,
+        max_features: int = 1_000_000,
+    ) -> None:
+        super().__init__(k=whole_number("max_features", max_features, least=1, most=2**30), max_features=max_features)
+        self._proportion = positive_number("proportion", proportion)
+        if self._proportion > 1:
+            raise ValueError(f"proportion must be at most 1, not {proportion!r}")
+        self._variant = whole_number("variant", variant, least=0, most=2)
+        self._C = positive_number("C", C)
+        self._lam = positive_number("lam", lam)
+        if not 1e-9 <= self._lam <= 1e9:
+            raise ValueError(f"lam must lie between 1e-9 and 1e9, not {lam!r}")
+        self._selection = one_of("selection", selection, ("largest", "random", "all"))
+        self._update = one_of("update", update, ("pa", "perceptron"))
+        self._seed = whole_number("seed", seed, least=0, most=2**63 - 1)
+        self._lazy = np.array((1.0, 0.0, 0.0, 0.0))
+        self._heap = Heap(
+            slot=np.zeros(1, dtype=np.int32),
+            size=np.zeros(1),
+            place=np.zeros(1, dtype=np.int32),
+            moves=np.zeros(_NOTED + 1, dtype=np.int32),
+        )
+
+    @classmethod
+    def warm_up(cls) -> None:
+        cls().learn_one({"0": 1.0}, 1)
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return {
+            "proportion": self._proportion,
+            "variant": self._variant,
+            "C": self._C,
+            "lam": self._lam,
+            "selection": self._selection,
+            "update": self._update,
+            "seed": self._seed,
+            "max_features": self._max_features,
+        }
+
+    def metrics(self) -> dict[str, float]:
+        return super().metrics() | {"features_seen": int(self._seen.counts[SEEN])}
+
+    def state(self) -> dict[str, Any]:
+        scale, total, stale = self._lazy[: STALE + 1].tolist()
+        return super().state() | {"scale": scale, "total": total, "stale": stale}
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        super()._restore(state)
+        self._lazy[[SCALE, TOTAL, STALE]] = state["scale"], state["total"], state["stale"]
+        self._grow_heap()
+        rebuild(self._heap, self._model)
+
+    @property
+    def _scale(self) -> float:
+        return float(self._lazy[SCALE])
+
+    def _weights(self) -> NDArray[np.float64]:
+        return self._scale * super()._weights()
+
+    def _weight_in(self, slot: int) -> float:
+        return self._scale * super()._weight_in(slot)
+
+    def _moved_slots(self, active: int) -> list[int]:
+        noted = int(self._heap.moves[0])
+        if noted == len(self._heap.moves):
+            moved = super()._moved_slots(active)
+        else:
+            slots = set(self._heap.moves[1 : noted + 1].tolist())
+            moved = sorted(slot for slot in slots if slot <= active)
+        self._heap.moves[0] = 0
+        return moved
+
+    def _grow_heap(self) -> None:
+        more = len(self._model.weight) - len(self._heap.slot)
+        if more > 0:
+            grown = {by: np.pad(getattr(self._heap, by), (0, more)) for by in ("slot", "size", "place")}
+            self._heap = self._heap._replace(**grown)
+
+    def _learn_counted(
+        self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool
+    ) -> int:
+        self._grow_heap()
+        return learn_rows(
+            rows, start, stop, self._model, scores, until_change,
+            self._seen, self._max_features, self._heap, self._lazy,
+            PERCEPTRON if self._update == "perceptron" else self._variant,
+            self._C, self._lam, 1.0 if self._selection == "all" else self._proportion,
+            self._selection == "random", self._seed,
+        )  # fmt: skip
