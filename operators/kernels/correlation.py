@@ -79,10 +79,14 @@ def centre(x: Floats, z: Floats, strand: Floats) -> float:
 
 @kernel
 def _centre_extreme(x: Floats, z: Floats, strand: Floats) -> float:
-    """For columns of huge, tiny or equal values: half of each is taken first, so that no difference overflows."""
+    """For columns of huge, tiny or equal values: halves of huge ones are taken, so that no difference overflows."""
     widest = 0.0
     for i in range(len(x)):
-        z[i] = 0.5 * x[i] - 0.5 * x[0] if abs(x[i]) > 1e-300 or abs(x[0]) > 1e-300 else x[i] - x[0]
+        widest = max(widest, abs(x[i]))
+    factor = 0.5 if widest > 1.0 else 1.0
+    widest = 0.0
+    for i in range(len(x)):
+        z[i] = factor * x[i] - factor * x[0]
         widest = max(widest, abs(z[i]))
     if widest == 0.0:
         return 0.0

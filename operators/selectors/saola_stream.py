@@ -239,7 +239,7 @@ class SaolaStream:
         self._ignored += int(np.count_nonzero(places[counting] < 0))
         y = part.y.astype(np.int64)
         if self._measure != FISHER_Z:
-            y = self._seats_of_classes(y)
+            y = np.array([self._places.get((_TARGET, float(label)), -1) for label in y.tolist()], dtype=np.int64)
         self._grow(len(self._places))
         longest = int(np.diff(part.indptr).max(initial=0)) + 1
         add_rows(
@@ -249,7 +249,10 @@ class SaolaStream:
         self._found = None
 
     def _seats(self, part: InstanceBatch, rows: NDArray[np.int64], at: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The place of each non-zero, -1 if left out; new ones in order of row, feature key and value."""
+        """The place of each non-zero, -1 if left out; new ones in order of row, feature key and value.
+
+        A new class of the target takes its place before the features of its row.
+        """
         indices, values = part.indices[at], part.values[at]
         if self._measure == FISHER_Z:
             values = np.zeros(len(values))
@@ -262,25 +265,26 @@ class SaolaStream:
         seats = np.array([self._places.get(place, -1) for place in candidates], dtype=np.int64)
         new = np.flatnonzero(seats < 0)
         room = self._max_features - (len(self._places) - self._classes)
-        if len(new) and room > 0:
-            keys = feature_keys([candidates[i][0] for i in new.tolist()])
-            new = new[np.lexsort((values[first][new], keys, rows[first][new]))]
-            for i in new[:room].tolist():
+        keys = feature_keys([candidates[i][0] for i in new.tolist()])
+        new = new[np.lexsort((values[first][new], keys, rows[first][new]))][: max(room, 0)]
+        coming: list[tuple[int, int | float]] = [(int(rows[first][i]), i) for i in new.tolist()]
+        if self._measure != FISHER_Z:
+            coming = sorted(self._new_classes(part) + coming, key=lambda one: one[0])
+        for _, i in coming:
+            if isinstance(i, int):
                 seats[i] = self._places[candidates[i]] = len(self._places)
+            else:
+                self._places[_TARGET, i] = len(self._places)
+                self._classes += 1
         found = np.empty(len(order), dtype=np.int64)
         found[order] = seats[which]
         return found
 
-    def _seats_of_classes(self, y: NDArray[np.int64]) -> NDArray[np.int64]:
-        seats = np.full(len(y), -1, dtype=np.int64)
-        classes, first = np.unique(y, return_index=True)
-        for label in classes[np.argsort(first)].tolist():
-            if label:
-                place = (_TARGET, float(label))
-                if place not in self._places:
-                    self._classes += 1
-                seats[y == label] = self._places.setdefault(place, len(self._places))
-        return seats
+    def _new_classes(self, part: InstanceBatch) -> list[tuple[int, int | float]]:
+        """The row of each, and its label as a float."""
+        classes, first = np.unique(part.y, return_index=True)
+        labels = zip(first.tolist(), classes.astype(np.float64).tolist(), strict=True)
+        return [(row, label) for row, label in labels if label and (_TARGET, label) not in self._places]
 
     def _grow(self, places: int) -> None:
         had = len(self._sums.together if self._measure != FISHER_Z else self._sums.high)
