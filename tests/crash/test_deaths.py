@@ -50,7 +50,7 @@ def test_placed(world: World, crash_full: bool, tmp_path: Path, watched: Watched
     assert any(death.skipped for death in flow.deaths)
 
 
-@pytest.mark.parametrize("world", fast("kafka"), indirect=True)
+@pytest.mark.parametrize("world", fast("directory"), indirect=True)
 def test_the_first_and_the_last_epoch(world: World, tmp_path: Path, watched: Watched, exact: Exact) -> None:
     """While the store is made, before anything is in it, and with the final snapshots out but not in it, twice."""
     flow = watched(world.flow("first and last", tmp_path))
