@@ -57,6 +57,8 @@ class ApplySettings(Settings):
         settings = super().load(path)
         if settings.topics.applied is None:
             raise SettingsError(f"{path}: the setting topics.applied is missing: it says where applied instances go")
+        if settings.topics.instances is None:
+            raise SettingsError(f"{path}: the flow selects from columns: there are no instances to apply it to")
         name = FlowSection(name=settings.flow.name + SUFFIX)
         return settings.model_copy(update={"flow": name})
 

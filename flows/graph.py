@@ -151,6 +151,7 @@ def _stream_kind(settings: Settings, around: Surroundings) -> StreamKind:
         if scored
         else partial(Unscored.restored, settings.operator_class),
         scored=scored,
+        look_every=1 if scored else settings.make_operator().params["refresh"],
         scale=settings.scale,
         max_pending=settings.input.max_pending,
         predictions=settings.topics.predictions is not None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
@@ -142,7 +142,7 @@ def _open(
     if cluster.process > 0:
         return store.bounds
     try:
-        bounds = resolve_bounds(settings, around) if store.is_clean else store.bounds()
+        bounds = _bounds(store, settings, around)
         if not adopt:
             _refuse_strange_output(store, settings, around, bounds)
     except BaseException:
@@ -150,6 +150,16 @@ def _open(
         raise
     store.pin(bounds)
     return lambda: bounds
+
+
+def _bounds(store: Store, settings: Settings, around: Surroundings) -> Bounds:
+    """Those of an interrupted run, which this one finishes; what `input.stop` says now, if it has changed since."""
+    if store.is_clean:
+        return resolve_bounds(settings, around)
+    pinned = store.bounds()
+    if pinned.stop_setting == settings.input.stop:
+        return pinned
+    return replace(resolve_bounds(settings, around), starts=pinned.starts)
 
 
 def belongs_to(settings: Settings, around: Surroundings) -> dict[str, Any]:

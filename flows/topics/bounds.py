@@ -14,13 +14,15 @@ class Bounds:
 
     starts: tuple[int, ...]
     stops: tuple[int | None, ...]
+    stop_setting: str | None = None
+    """The `input.stop` that `stops` come from."""
 
     def __len__(self) -> int:
         return len(self.starts)
 
     def to_json(self) -> dict[str, Any]:
-        return {"starts": list(self.starts), "stops": list(self.stops)}
+        return {"starts": list(self.starts), "stops": list(self.stops), "stop_setting": self.stop_setting}
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Self:
-        return cls(tuple(content["starts"]), tuple(content["stops"]))
+        return cls(tuple(content["starts"]), tuple(content["stops"]), content["stop_setting"])

@@ -58,7 +58,7 @@ def directory_bounds(topic: DirectoryTopic, partitions: int, start: str, stop: s
         return tuple(_resolve(partition_path(topic, partition), position) for partition in range(partitions))
 
     stops = (None,) * partitions if stop is None else all_of(parse_position(stop))
-    return Bounds(all_of(parse_position(start)), stops)
+    return Bounds(all_of(parse_position(start)), stops, stop)
 
 
 def _resolve(path: Path, position: Position) -> int:

@@ -51,7 +51,7 @@ def kafka_bounds(topic: KafkaTopic, user: kafka.Config, partitions: int, start: 
         stops = None if stop is None else kafka.resolve(consumer, topic.name, partitions, parse_position(stop))
     finally:
         consumer.close()
-    return Bounds(tuple(starts), (None,) * partitions if stops is None else tuple(stops))
+    return Bounds(tuple(starts), (None,) * partitions if stops is None else tuple(stops), stop)
 
 
 class KafkaReader:

@@ -15,8 +15,13 @@ from bytewax.dataflow import Dataflow
 from bytewax.testing import TestingSink, TestingSource, cluster_main
 
 from sluiceway.errors import FlowError, SettingsError
+from sluiceway.flows.preflight import look_around
 from sluiceway.flows.recovery import Store
+from sluiceway.flows.run import _bounds
+from sluiceway.flows.settings import Settings
 from sluiceway.flows.topics.bounds import Bounds
+from sluiceway.flows.topics.directory import create_directory_topic, partition_path
+from sluiceway.flows.topics.url import DirectoryTopic
 
 OURS: dict[str, Any] = {
     "flow": "f", "input": "dir:/t", "input_partitions": 1, "operator": "ofs", "params": {"k": 3, "eta": 0.2},
@@ -212,3 +217,23 @@ def test_positions_are_those_of_the_last_whole_checkpoint(tmp_path: Path) -> Non
     assert store.positions("f.source") == {0: 25}
     assert store.positions("f.other") == {}
     store.close()
+
+
+def test_an_interrupted_run_keeps_its_bounds_until_the_stop_setting_changes(tmp_path: Path) -> None:
+    topic = DirectoryTopic(tmp_path / "in")
+    create_directory_topic(topic, 1)
+    partition_path(topic, 0).write_bytes(b"{}\n" * 4)
+    urls = {name: f"dir:{tmp_path / name}" for name in ("selections", "dead_letters")}
+    sections = {
+        "flow": {"name": "f"},
+        "topics": {"instances": f"dir:{topic.path}", **urls},
+        "operator": {"name": "ofs", "k": 2},
+    }
+    store = Store(tmp_path / "store")
+    store.directory.mkdir()
+    ended = Settings.parse({**sections, "input": {"start": "3", "stop": "end"}})
+    store.pin(_bounds(store, ended, look_around(ended)))
+    partition_path(topic, 0).write_bytes(b"{}\n" * 9)
+    assert _bounds(store, ended, look_around(ended)) == Bounds((3,), (12,), "end")
+    endless = Settings.parse({**sections, "input": {"start": "beginning"}})
+    assert _bounds(store, endless, look_around(endless)) == Bounds((3,), (None,), None)
