@@ -137,7 +137,7 @@ def settle_row(rows: Rows, row: int, m: Model, d: Dense, entrants: int, least: f
     vacant = 0
     for j in range(first, rows.indptr[row + 1]):
         slot = m.touched[j - first]
-        if slot <= 0 or abs(m.weight[slot]) > least:
+        if slot <= 0 or rows.values[j] == 0.0 or abs(m.weight[slot]) > least:
             continue
         m.weight[slot] = 0.0
         m.slot_of[rows.indices[j]] = 0

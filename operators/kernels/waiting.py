@@ -45,7 +45,7 @@ def bring_up(rows: Rows, row: int, m: Model, d: Dense) -> None:
     shrunk = d.numbers[SHRUNK]
     for j in range(first, rows.indptr[row + 1]):
         slot = m.touched[j - first]
-        if slot > 0:
+        if slot > 0 and rows.values[j] != 0.0:
             m.weight[slot] = soft(m.weight[slot], shrunk - d.shrunk[slot])
             d.shrunk[slot] = shrunk
 

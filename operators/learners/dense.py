@@ -9,6 +9,7 @@ At `max_features` non-zero weights, features that have none are ignored, and cou
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from numbers import Real
@@ -22,7 +23,7 @@ from sluiceway.operators.kernels import choice
 from sluiceway.operators.kernels.compile import is_compiled
 from sluiceway.operators.kernels.dense import IGNORED, LOGGED, SCALE, Dense, weigh_scaled
 from sluiceway.operators.kernels.slots import ACTIVE, Rows
-from sluiceway.operators.learners.linear import LinearLearner, positive_number, whole_number
+from sluiceway.operators.learners.linear import LinearLearner, whole_number
 
 Trigger = Literal["error", "hinge"]
 
@@ -38,7 +39,7 @@ class DenseLearner(LinearLearner):
 
     def __init__(self, *, k: int | None, keep: float | None, max_features: int) -> None:
         if k is not None and keep is not None:
-            raise ValueError("k and keep exclude each other: a number of features, or a share of the squared norm")
+            raise ValueError("k and keep must not both be given: how many features, or what share of ‖w‖²")
         self._keep = 0.0 if k is not None else _share("keep", 0.99 if keep is None else keep)
         self._top = 0 if k is None else whole_number("k", k, least=1)
         # The slots that LinearLearner counts with `k` are here as many as there may be names.
@@ -149,7 +150,9 @@ def _share(name: str, value: Any) -> float:
 
 def number_from_0(name: str, value: Any) -> float:
     """The hyper-parameter as a finite float of at least 0, or `ValueError` naming it."""
-    return 0.0 if type(value) in (int, float) and value == 0 else positive_number(name, value)
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < math.inf:
+        raise ValueError(f"{name} must be a finite number of at least 0, not {value!r}")
+    return float(value)
 
 
 def one_of(name: str, value: Any, choices: tuple[Any, ...]) -> Any:

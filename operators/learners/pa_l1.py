@@ -71,7 +71,7 @@ def step(rows: Rows, row: int, m: Model, d: Dense, y: int, beta: float) -> None:
         d.whole[slot] = abs(m.weight[slot])
     for j in range(first, end):
         slot = m.touched[j - first]
-        if slot >= 0:
+        if slot >= 0 and rows.values[j] != 0.0:
             a[j - first] = abs(rows.values[j]) / largest
             z[j - first] = m.weight[slot] * y * np.sign(rows.values[j])
             d.whole[slot] = 0.0
@@ -87,6 +87,8 @@ def step(rows: Rows, row: int, m: Model, d: Dense, y: int, beta: float) -> None:
             m.weight[slot] = soft(m.weight[slot], others)
     entrants = 0
     for j in range(first, end):
+        if rows.values[j] == 0.0:
+            continue
         slot = m.touched[j - first]
         weight = soft(z[j - first] + tau * a[j - first], theta) * y * np.sign(rows.values[j])
         if slot > 0:

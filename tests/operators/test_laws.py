@@ -267,6 +267,14 @@ def test_zero_is_the_same_as_absent(name: str, variant: dict[str, Any]) -> None:
     one, other = make(name, variant), make(name, variant)
     np.testing.assert_array_equal(one.prequential(batch_of(records)), other.prequential(batch_of(with_zeros)))
     assert same(one, other)
+    third = make(name, variant)  # zeros of features that have weights
+    with_known = [
+        {"x": record["x"] | {name: 0.0 for name in ("free", "0", "1") if name not in record["x"]}, "y": record["y"]}
+        for record in records
+    ]
+    expected = one_by_one(make(name, variant), records)
+    np.testing.assert_allclose(one_by_one(third, with_known), expected, atol=1e-12, rtol=1e-12)
+    assert {feature for feature, _, _ in third.selected} == {feature for feature, _, _ in one.selected}
 
 
 BAD: list[tuple[Any, Any, str]] = [

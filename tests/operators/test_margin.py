@@ -1,0 +1,422 @@
+"""The large-margin learners: against eager oracles and a general solver, by hand, and what the paper proves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from sluiceway.operators.contract import Selected
+from sluiceway.operators.kernels import simplex
+from sluiceway.operators.learners.fobos import FOBOS
+from sluiceway.operators.learners.norma import NORMA
+from sluiceway.operators.learners.pa import PA
+from sluiceway.operators.learners.pa_l1 import PAL1
+from sluiceway.operators.learners.pa_l2 import PAL2
+from sluiceway.operators.learners.pa_objective import PAObjective
+from sluiceway.schemas.batch import InstanceBatch
+
+from . import margin_oracles as oracles
+
+Pair = tuple[Any, Any, dict[str, Any]]
+PAIRS: dict[str, Pair] = {
+    "pa": (PA, oracles.PassiveAggressive, {}),
+    "pa, hinge": (PA, oracles.PassiveAggressive, {"trigger": "hinge"}),
+    "pa-I": (PA, oracles.PassiveAggressive, {"variant": 1, "C": 0.05, "trigger": "hinge"}),
+    "pa-II": (PA, oracles.PassiveAggressive, {"variant": 2, "C": 0.2, "trigger": "hinge"}),
+    "objective": (PAObjective, oracles.ObjectiveRegularised, {"alpha": 0.1}),
+    "objective, hinge": (PAObjective, oracles.ObjectiveRegularised, {"alpha": 2.0, "trigger": "hinge"}),
+    "l2": (PAL2, oracles.L2Constrained, {"beta": 0.7}),
+    "l2, hinge": (PAL2, oracles.L2Constrained, {"beta": 1.3, "trigger": "hinge"}),
+    "l1": (PAL1, oracles.L1Constrained, {"beta": 2.0}),
+    "l1, hinge": (PAL1, oracles.L1Constrained, {"beta": 5.0, "trigger": "hinge"}),
+    "norma": (NORMA, oracles.Norma, {"eta": 0.2, "lam": 0.1}),
+    "norma, fading fast": (NORMA, oracles.Norma, {"eta": 0.5, "lam": 0.3, "rho": 0.0}),
+    "fobos": (FOBOS, oracles.Fobos, {"lam": 0.02}),
+    "fobos, constant": (FOBOS, oracles.Fobos, {"eta": 0.1, "lam": 0.1, "schedule": "constant", "trigger": "error"}),
+}
+ROWS = 2000
+
+
+def made(kind: str, rows: int = ROWS) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
+    rng = np.random.default_rng(23)
+    X = rng.normal(size=(rows, 60))
+    if kind != "dense":
+        X *= rng.random(X.shape) < 0.1
+    if kind == "growing":  # a name appears every thirtieth row, and some are not seen again for long
+        X *= np.arange(60) * 30 <= np.arange(rows)[:, None]
+    noise = rng.normal(size=rows)
+    return X, np.where(X[:, :5].sum(axis=1) - X[:, 5:10].sum(axis=1) + noise > 0, 1, -1).astype(np.int8)
+
+
+def weights_of(model: Any, d: int) -> NDArray[np.float64]:
+    state = model.state()
+    w = np.zeros(d)
+    for name in state["names"]:
+        w[int(name)] = model.score_one({name: 1.0})
+    return w
+
+
+def weights(model: Any) -> dict[str, float]:
+    return {feature: weight for feature, weight, _ in model.selected}
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "growing"])
+@pytest.mark.parametrize("pair", PAIRS)
+def test_scores_and_weights_are_the_oracle_s(pair: str, kind: str) -> None:
+    learner, oracle, params = PAIRS[pair]
+    X, y = made(kind, ROWS if oracle is not oracles.L1Constrained else 400)
+    expected = oracle(X.shape[1], **params)
+    scores = np.array([expected.learn(x, int(label)) for x, label in zip(X, y, strict=True)])
+    model = learner(keep=1.0, **params)
+    np.testing.assert_allclose(model.prequential(InstanceBatch.from_arrays(X, y)), scores, atol=1e-9)
+    np.testing.assert_allclose(weights_of(model, X.shape[1]), expected.w, atol=1e-9)
+    margin = expected.rho if pair.startswith("norma") else expected.margin
+    assert np.count_nonzero((np.abs(y * scores - margin) < 1e-9) & (scores != 0)) <= 0.01 * len(y), "ties"
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_closed_forms_solve_the_problems(seed: int) -> None:
+    """Excess of the objective over a general solver's, and the constraints."""
+    rng = np.random.default_rng(seed)
+    d = int(rng.integers(2, 9))
+    x, y = rng.normal(size=d) * (rng.random(d) < 0.8), int(rng.choice([-1, 1]))
+    x[int(rng.integers(d))] = rng.normal() + 1.5
+    w = rng.normal(size=d) * (rng.random(d) < 0.8)
+    w *= -y * np.sign(w @ x) or 1.0
+    alpha = float(rng.uniform(0, 2))
+    l2 = max(float(np.linalg.norm(w)), 1 / float(np.linalg.norm(x))) * float(rng.uniform(1.01, 1.5))
+    l1 = max(float(np.abs(w).sum()), 1 / float(np.abs(x).max())) * float(rng.uniform(1.01, 1.5))
+    cases: list[tuple[Any, dict[str, float]]] = [
+        (PAObjective(alpha=alpha), {"alpha": alpha}),
+        (PAL2(beta=l2), {"l2": l2}),
+        (PAL1(beta=l1), {"l1": l1}),
+    ]
+    for model, problem in cases:
+        ours = after_one_step(model, w, x, y)
+        theirs = oracles.solved(w, x, y, **problem)
+        assert y * float(ours @ x) >= 1 - 1e-9
+        assert np.linalg.norm(ours) <= problem.get("l2", np.inf) + 1e-9
+        assert np.abs(ours).sum() <= problem.get("l1", np.inf) + 1e-9
+        excess = objective(ours, w, problem) - objective(theirs, w, problem)
+        assert excess <= 1e-6, f"{type(model).__name__} is worse by {excess}"
+        np.testing.assert_allclose(ours, theirs, atol=2e-3)
+
+
+def objective(u: NDArray[np.float64], w: NDArray[np.float64], problem: dict[str, float]) -> float:
+    return float(((u - w) ** 2).sum() + problem.get("alpha", 0.0) * (u**2).sum()) / 2
+
+
+def after_one_step(model: Any, w: NDArray[np.float64], x: NDArray[np.float64], y: int) -> NDArray[np.float64]:
+    """From weights w, which the model is given as its state."""
+    there = np.flatnonzero(w)
+    state = model.state() | {
+        "names": [str(i) for i in there],
+        "weights": w[there].tobytes(),
+        "since": np.ones(len(there), dtype=np.int64).tobytes(),
+        "numbers": [1.0, float(w @ w), 0.0],
+        "version": 1,
+    }
+    restored = type(model).from_state(state)
+    restored.learn_one({str(i): float(value) for i, value in enumerate(x)}, y)
+    return weights_of(restored, len(w))
+
+
+values = st.floats(-3, 3).map(lambda value: round(value, 3))
+rows = st.lists(
+    st.tuples(st.dictionaries(st.integers(0, 8), values, min_size=1), st.sampled_from([-1, 1])), min_size=1, max_size=25
+)
+
+
+@given(rows, st.floats(0.05, 4.0), st.sampled_from(["error", "hinge"]))
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_what_the_paper_proves(stream: Any, size: float, trigger: str) -> None:
+    """After a step the margin is 1, if any point has it, and the norms stay within their bounds."""
+    models: list[tuple[Any, float, float]] = [
+        (PA(trigger=trigger), np.inf, np.inf),  # type: ignore[arg-type]
+        (PAObjective(alpha=size, trigger=trigger), np.inf, np.inf),  # type: ignore[arg-type]
+        (PAL2(beta=size, trigger=trigger), size, np.inf),  # type: ignore[arg-type]
+        (PAL1(beta=size, trigger=trigger), np.inf, size),  # type: ignore[arg-type]
+    ]
+    for model, l2, l1 in models:
+        for features, y in stream:
+            x = {str(i): value for i, value in features.items()}
+            before, score = weights_of(model, 9), y * model.score_one(x)
+            model.learn_one(x, y)
+            w = weights_of(model, 9)
+            assert np.linalg.norm(w) <= l2 * (1 + 1e-9)
+            assert np.abs(w).sum() <= l1 * (1 + 1e-9)
+            entries = np.array(list(x.values()))
+            if score > (0 if trigger == "error" else 1) or not entries.any():
+                np.testing.assert_array_equal(w, before)
+            elif l2 * np.linalg.norm(entries) > 1.001 and l1 * np.abs(entries).max() > 1.001:
+                assert y * model.score_one(x) == pytest.approx(1.0, abs=1e-6)
+            else:
+                largest = min(l2 * float(np.linalg.norm(entries)), l1 * float(np.abs(entries).max()))
+                assert y * model.score_one(x) >= min(largest, 1.0) - 1e-6, "not the largest margin of the ball"
+
+
+@pytest.mark.parametrize("trigger", ["error", "hinge"])
+def test_without_regularisation_all_are_the_passive_aggressive_learner(trigger: Any) -> None:
+    X, y = made("sparse", 600)
+    batch = InstanceBatch.from_arrays(X, y)
+    scores = PA(trigger=trigger).prequential(batch)
+    for model in (
+        PAObjective(alpha=0, trigger=trigger),
+        PAL2(beta=1e6, trigger=trigger),
+        PAL1(beta=1e6, trigger=trigger),
+        PA(variant=1, C=1e9, trigger=trigger),
+        PA(variant=2, C=1e15, trigger=trigger),
+    ):
+        np.testing.assert_allclose(model.prequential(batch), scores, atol=1e-9, err_msg=repr(model))
+
+
+def test_rotations_change_no_score_but_those_of_l1() -> None:
+    rng = np.random.default_rng(9)
+    X, y = rng.normal(size=(300, 12)), rng.choice([-1, 1], size=300)
+    rotation = np.linalg.qr(rng.normal(size=(12, 12)))[0]
+    for make in (lambda: PA(), lambda: PAObjective(alpha=0.2), lambda: PAL2(beta=0.8), lambda: NORMA(lam=0.1)):
+        one, other = make(), make()
+        scores = one.prequential(InstanceBatch.from_arrays(X, y))
+        turned = other.prequential(InstanceBatch.from_arrays(X @ rotation, y))
+        np.testing.assert_allclose(turned, scores, atol=1e-9, err_msg=repr(one))
+    scores = PAL1(beta=1.5).prequential(InstanceBatch.from_arrays(X, y))
+    turned = PAL1(beta=1.5).prequential(InstanceBatch.from_arrays(X @ rotation, y))
+    assert np.abs(turned - scores).max() > 0.01
+
+
+# -- by hand -------------------------------------------------------------------------------------------------------
+
+
+def test_passive_aggressive_by_hand() -> None:
+    model = PA(keep=1.0)
+    model.learn_one({"a": 1.0, "b": 2.0}, 1)  # f = 0, ‖x‖² = 5: w = (.2, .4)
+    assert weights(model) == pytest.approx({"b": 0.4, "a": 0.2})
+    model.learn_one({"a": 1.0}, 1)  # y f = .2 > 0: no error
+    assert weights(model) == pytest.approx({"b": 0.4, "a": 0.2})
+    model.learn_one({"b": 1.0, "c": 3.0}, -1)  # y f = -.4, ℓ = 1.4, ‖x‖² = 10: w = (.2, .26, -.42)
+    assert weights(model) == pytest.approx({"c": -0.42, "b": 0.26, "a": 0.2})
+    assert [selected.since for selected in model.selected] == [3, 1, 1]
+    first, second = PA(keep=1.0, variant=1, C=0.1), PA(keep=1.0, variant=2, C=0.1)
+    for one in (first, second):
+        one.learn_one({"a": 1.0, "b": 2.0}, 1)
+    assert weights(first) == pytest.approx({"b": 0.2, "a": 0.1})  # τ = min(.1, .2)
+    assert weights(second) == pytest.approx({"b": 0.2, "a": 0.1})  # τ = 1 / (5 + 5)
+    hinge = PA(keep=1.0, trigger="hinge")
+    hinge.learn_one({"a": 2.0}, 1)  # w = .5
+    hinge.learn_one({"a": 1.0}, 1)  # y f = .5, ℓ = .5: w = 1
+    assert weights(hinge) == {"a": 1.0}
+
+
+def test_objective_by_hand() -> None:
+    model = PAObjective(keep=1.0, alpha=0.5)
+    model.learn_one({"a": 2.0}, 1)  # τ = 1.5 / 4: w = .75 / 1.5
+    assert weights(model) == pytest.approx({"a": 0.5})
+    model.learn_one({"a": 2.0, "b": 1.0}, -1)  # y f = -1, τ = 2.5 / 5: w = (.5 - 1, -.5) / 1.5
+    assert weights(model) == pytest.approx({"a": -1 / 3, "b": -1 / 3})
+    model.learn_one({"b": 3.0}, -1)  # y f = 1 > 0: nothing, not even shrunk
+    assert weights(model) == pytest.approx({"a": -1 / 3, "b": -1 / 3})
+
+
+def test_l2_by_hand() -> None:
+    model = PAL2(keep=1.0, beta=1.25)
+    model.learn_one({"a": 1.0}, 1)  # inside: w = 1
+    model.learn_one({"b": 1.0}, -1)
+    # Z² = (1 - 0) / (1.5625 - 1): Z = 4/3, τ = 4/3: w = (1, -4/3) / (4/3), on the ball
+    assert weights(model) == pytest.approx({"b": -1.0, "a": 0.75})
+    model.learn_one({"c": 0.5}, 1)  # 1.25 * .5 < 1: no point of the ball; the largest margin is all on c
+    assert weights(model) == pytest.approx({"c": 1.25})
+
+
+def test_l1_by_hand() -> None:
+    model = PAL1(keep=1.0, beta=1.5)
+    model.learn_one({"a": 0.8, "b": 0.6}, 1)  # inside: w = (.8, .6), norm 1.4
+    model.learn_one({"c": 1.0}, 1)
+    # the point (.8, .6, 1) has norm 2.4. c must be 1, so a and b share .5: θ = .45
+    assert weights(model) == pytest.approx({"c": 1.0, "a": 0.35, "b": 0.15})
+    model.learn_one({"d": 0.5}, -1)  # 1.5 * .5 < 1: the vertex
+    assert model.selected == [Selected("d", -1.5, 3)]
+
+
+def test_norma_by_hand() -> None:
+    model = NORMA(keep=1.0, eta=0.5, lam=0.4, rho=0.0)
+    model.learn_one({"a": 2.0}, 1)
+    assert weights(model) == pytest.approx({"a": 1.0})
+    model.learn_one({"a": 1.0}, 1)  # y f = 1 > 0: faded
+    assert weights(model) == pytest.approx({"a": 0.8})
+    model.learn_one({"a": 1.0, "b": 1.0}, -1)  # (.64 - .5, -.5)
+    assert weights(model) == pytest.approx({"b": -0.5, "a": 0.14})
+
+
+def test_fobos_by_hand() -> None:
+    model = FOBOS(keep=1.0, eta=1.0, lam=0.1, schedule="constant")
+    model.learn_one({"a": 2.0, "b": 0.05}, 1)  # (2, .05), then .1 off: b never enters
+    assert weights(model) == pytest.approx({"a": 1.9})
+    model.learn_one({"a": 1.0}, 1)  # y f = 1.9 > 1
+    assert weights(model) == pytest.approx({"a": 1.8})
+    model.learn_one({"c": 1.0}, -1)
+    assert weights(model) == pytest.approx({"a": 1.7, "c": -0.9})
+    falling = FOBOS(keep=1.0, eta=1.0, lam=0.1)
+    for _ in range(4):
+        falling.learn_one({"a": 3.0}, 1)
+    assert weights(falling) == pytest.approx({"a": 3 - 0.1 * (1 + 2**-0.5 + 3**-0.5 + 0.5)})
+
+
+# -- selection -----------------------------------------------------------------------------------------------------
+
+
+def chosen_by_sorting(w: dict[int, float], keep: float) -> set[int]:
+    """The paper's sigma: the smallest |w| dropped while their squares do not exceed it; equal ones by larger key."""
+    total = sum(value * value for value in w.values())
+    order = sorted(w, key=lambda i: (-abs(w[i]), i))
+    kept = 0.0
+    for n, i in enumerate(order):
+        if kept >= keep * total * (1 - 1e-12):
+            return set(order[:n])
+        kept += w[i] * w[i]
+    return set(order)
+
+
+@given(
+    st.dictionaries(st.integers(0, 200), st.sampled_from([1.0, -1.0, 2.0, 0.5, 3.0]) | st.floats(-9, 9), max_size=60),
+    st.sampled_from([0.1, 0.5, 0.75, 0.9, 0.99, 1.0]),
+    st.integers(1, 70),
+)
+@settings(max_examples=150, deadline=None, derandomize=True)
+def test_the_selection_is_that_of_sorting(w: dict[int, float], keep: float, k: int) -> None:
+    w = {i: value for i, value in w.items() if abs(value) > 1e-6}
+    for model, expected in (
+        (NORMA(keep=keep, eta=1.0, lam=0), chosen_by_sorting(w, keep)),
+        (NORMA(k=k, eta=1.0, lam=0), set(sorted(w, key=lambda i: (-abs(w[i]), i))[:k])),
+    ):
+        model.learn_one({str(i): value for i, value in w.items()}, 1)
+        assert {int(selected.feature) for selected in model.selected} == expected
+
+
+def test_keep_is_a_share_whatever_the_size_of_the_weights() -> None:
+    for size in (1e-300, 1e-3, 1.0, 1e150, 1e300):
+        model = NORMA(keep=0.9, eta=1.0, lam=0)
+        model.learn_one({str(i): size for i in range(10)} | {"small": size * 1e-9}, 1)
+        assert [int(selected.feature) for selected in model.selected] == list(range(9))
+
+
+# -- slots, limits, the ends of the range --------------------------------------------------------------------------
+
+
+def test_names_beyond_the_limit_are_ignored_as_if_they_were_not_there() -> None:
+    model = PA(keep=1.0, max_features=2)
+    model.learn_one({"a": 1.0}, 1)
+    model.learn_one({"9": 1.0, "3": 2.0, "none": 0.0}, 1)  # room for one: the smaller key; ‖x‖² = 4
+    assert weights(model) == pytest.approx({"a": 1.0, "3": 0.5})
+    assert model.metrics() == {"names_ignored": 1}
+    model.learn_one({"9": 4.0, "a": -1.0}, 1)  # y f = -1, ‖x‖² = 1: w_a = -1
+    assert weights(model) == pytest.approx({"a": -1.0, "3": 0.5})
+    assert model.metrics() == {"names_ignored": 2}
+    model.learn_one({"a": 1.0}, 1)
+    model.learn_one({"3": 2.0}, -1)
+    model.learn_one({"3": 2.0}, 1)
+    assert model.score_one({"9": 4.0}) == 0.0
+
+
+def test_a_weight_of_0_has_no_state_and_leaves_room() -> None:
+    model = NORMA(keep=1.0, eta=1.0, lam=0, rho=0.0, max_features=2)
+    model.learn_many(InstanceBatch.from_records([{"x": {"a": 1.0}, "y": 1}, {"x": {"b": 1.0}, "y": 1}]))
+    model.learn_many(InstanceBatch.from_records([{"x": {"a": 1.0}, "y": -1}, {"x": {"c": 1.0}, "y": 1}]))
+    assert model.state()["names"] == ["b", "c"], "the last slot has moved to where the name left"
+    assert weights(model) == {"b": 1.0, "c": 1.0}
+    assert model.metrics() == {"names_ignored": 0}
+
+
+def test_names_follow_their_weights_through_thousands_of_moves() -> None:
+    """Signs undo each other, so names come and go all the time, within a batch and from batch to batch."""
+    rng = np.random.default_rng(2)
+    model = NORMA(keep=1.0, eta=1.0, lam=0, rho=1e9)
+    w: dict[str, float] = {}
+    for _ in range(60):
+        records = []
+        for _ in range(int(rng.integers(1, 30))):
+            some = rng.choice(40, size=int(rng.integers(1, 12)), replace=False)
+            x = {f"n{i}": float(rng.integers(1, 3)) for i in some}
+            y = int(rng.choice([-1, 1]))
+            records.append({"x": x, "y": y})
+            for name, value in x.items():
+                w[name] = w.get(name, 0.0) + y * value
+        model.learn_many(InstanceBatch.from_records(records))
+        w = {name: value for name, value in w.items() if value != 0}
+        assert weights(model) == w
+        assert sorted(model.state()["names"]) == sorted(w)
+
+
+def test_a_scale_that_runs_out_is_renewed() -> None:
+    model = NORMA(keep=1.0, eta=0.9, lam=1.0, rho=0.0)  # a tenth is left each time
+    model.learn_one({"a": 1.0, "b": 2.0}, 1)
+    for _ in range(250):
+        model.learn_one({"a": 1.0}, 1)
+    assert weights(model) == pytest.approx({"b": 1.8e-250, "a": 0.9e-250})
+    for _ in range(250):
+        model.learn_one({"a": 1.0}, 1 if model.score_one({"a": 1.0}) > 0 else -1)
+    assert model.state()["names"] in ([], ["a"])
+    assert all(np.isfinite(weight) and weight != 0 for weight in weights(model).values())
+
+
+@pytest.mark.parametrize("make", [PA, PAObjective, PAL2, PAL1, NORMA, FOBOS])
+def test_values_at_the_ends_of_the_range_stay_finite(make: Any) -> None:
+    largest, smallest = float(np.finfo(np.float64).max), 5e-324
+    for size in (largest, 1e200, 1e-200, smallest):
+        model = make(keep=1.0)
+        for y in (1, -1, 1, 1, -1):
+            model.learn_one({"a": size, "b": -size, "c": size / 2}, y)
+            assert np.isfinite(model.score_one({"a": size, "b": size}))
+            assert all(np.isfinite(weight) and weight != 0 for weight in weights(model).values())
+
+
+def test_margins_are_met_where_squares_leave_the_range() -> None:
+    for size in (1e200, 1e300):
+        for model in (PA(keep=1.0), PAObjective(keep=1.0, alpha=0.5), PAL2(keep=1.0), PAL1(keep=1.0)):
+            for y in (1, -1):
+                model.learn_one({"a": size, "b": -size}, y)
+                assert y * model.score_one({"a": size, "b": -size}) == pytest.approx(1.0)
+    model = PA(keep=1.0)
+    model.learn_one({"a": 3e-200, "b": 4e-200}, 1)
+    assert weights(model) == pytest.approx({"b": 0.16e200, "a": 0.12e200})
+
+
+def test_the_root_is_found_in_a_few_steps_even_for_equal_values() -> None:
+    rng = np.random.default_rng(1)
+    for n in (1, 2, 50, 500):
+        a, z = np.ones(n), np.sort(rng.normal(size=n))
+        rest = np.concatenate(([0.0], np.abs(rng.normal(size=300))))
+        beta = float(np.abs(z).sum() + rest.sum())
+        tau, theta = simplex.nearest(a, z, rest, 1, 301, 1.0, 0.5 * beta + 1)
+        point = oracles.soft(z + tau * a, theta)
+        assert a @ point == pytest.approx(1.0, abs=1e-9)
+        assert np.abs(point).sum() + np.maximum(rest - theta, 0).sum() == pytest.approx(0.5 * beta + 1, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: PA(k=1, keep=0.5), "k and keep must not both be given: how many features, or what share of ‖w‖²"),
+        (lambda: PA(keep=0), "keep must be a number above 0 and at most 1, not 0"),
+        (lambda: PA(keep=1.5), "keep must be a number above 0 and at most 1, not 1.5"),
+        (lambda: PA(k=0), "k must be a whole number of at least 1, not 0"),
+        (lambda: PA(variant=3), "variant must be one of 0, 1, 2, not 3"),
+        (lambda: PA(variant=True), "variant must be one of 0, 1, 2, not True"),
+        (lambda: PA(C=0), "C must be a finite number above 0, not 0"),
+        (lambda: PA(trigger="none"), "trigger must be one of 'error', 'hinge', not 'none'"),  # type: ignore[arg-type]
+        (lambda: PA(max_features=0), "max_features must be a whole number of at least 1, not 0"),
+        (lambda: PAObjective(alpha=-1), "alpha must be a finite number of at least 0, not -1"),
+        (lambda: PAL2(beta=0), "beta must be a finite number above 0, not 0"),
+        (lambda: PAL1(beta=float("inf")), "beta must be a finite number above 0, not inf"),
+        (lambda: NORMA(eta=2.0, lam=0.5), "eta * lam must be below 1, not 1.0"),
+        (lambda: FOBOS(schedule="linear"), "schedule must be one of 'sqrt', 'constant', not 'linear'"),
+    ],
+)
+def test_hyper_parameters_are_checked_at_once(make: Any, message: str) -> None:
+    with pytest.raises(ValueError, match="must") as caught:
+        make()
+    assert str(caught.value) == message
