@@ -15,6 +15,8 @@ import termios
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 import pytest
 
@@ -60,7 +62,8 @@ class Terminal:
     @property
     def text(self) -> str:
         """All that was ever written, without the terminal's own codes."""
-        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self._raw.decode(errors="replace")).replace("\r", "")
+        written = re.sub(r"\x1b\[\d*[AK]", "\n", self._raw.decode(errors="replace"))  # a frame drawn over the last
+        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", written).replace("\r", "")
 
     @property
     def coloured(self) -> bool:
@@ -82,10 +85,18 @@ class Terminal:
         while self._process.poll() is None or self._read(0.0):
             self._read(0.1)
             if time.monotonic() > deadline:
-                self._process.kill()
                 raise TimeoutError(f"it did not end within {timeout:.0f} s:\n{self.text}")
-        os.close(self._ours)
         return self._process.returncode
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.wait()
+        os.close(self._ours)
 
     def _read(self, seconds: float) -> bool:
         if not select.select([self._ours], [], [], seconds)[0]:

@@ -81,8 +81,9 @@ def test_it_empties_no_directory_but_its_own(tmp_path: Path, call: Call) -> None
 
 @pytest.mark.parametrize("colour", [True, False])
 def test_on_a_terminal_it_shows_a_table(tmp_path: Path, colour: bool) -> None:
-    terminal = Terminal("demo", "--instances", "20000", cwd=tmp_path, env={} if colour else {"NO_COLOR": "1"})
-    assert terminal.wait() == 0
+    env = {} if colour else {"NO_COLOR": "1"}
+    with Terminal("demo", "--instances", "20000", cwd=tmp_path, env=env) as terminal:
+        assert terminal.wait() == 0
     said = terminal.text
     assert "Writing them" in said
     assert "records, " in said

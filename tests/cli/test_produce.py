@@ -128,8 +128,8 @@ def test_a_followed_file_is_waited_at(tmp_path: Path) -> None:
 
 def test_on_a_terminal_it_shows_a_bar(tmp_path: Path) -> None:
     mails(tmp_path / "m.jsonl", 300)
-    terminal = Terminal("produce", "m.jsonl", "dir:t", "--rate", "300", cwd=tmp_path)
-    assert terminal.wait() == 0
-    assert "m.jsonl" in terminal.text
-    assert " records 0:00:0" in terminal.text
-    assert "300 records to dir:" in terminal.text
+    with Terminal("produce", "m.jsonl", "dir:t", "--rate", "300", cwd=tmp_path) as terminal:
+        assert terminal.wait() == 0
+        assert "m.jsonl" in terminal.text
+        assert " records 0:00:0" in terminal.text
+        assert "300 records to dir:" in terminal.text

@@ -100,6 +100,11 @@ class Running:
         return Done(code, _all_of(self._said[0]), self.stderr)
 
     @property
+    def stdout(self) -> str:
+        """What it has written so far."""
+        return _all_of(self._said[0])
+
+    @property
     def stderr(self) -> str:
         """What it has said so far."""
         return _all_of(self._said[1])

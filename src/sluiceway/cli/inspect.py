@@ -118,9 +118,8 @@ def _inspect_directory(directory: Path, *, as_json: bool) -> None:
 
 def _show_store(report: StoreReport) -> None:
     from rich.filesize import decimal
-    from rich.text import Text
 
-    from sluiceway.cli.screen import console, facts, plain_table
+    from sluiceway.cli.screen import console, facts, plain_table, shortened
 
     belongs = dict(report.manifest)
     params = ", ".join(f"{name}={value}" for name, value in (belongs.pop("params", None) or {}).items())
@@ -152,12 +151,12 @@ def _show_store(report: StoreReport) -> None:
     if not report.streams:
         return
     streams = plain_table()
-    streams.add_column("stream", no_wrap=True, overflow="ellipsis", min_width=12)
+    streams.add_column("stream", min_width=12)
     for column in ("partition", "version", "seen", "selected", "state"):
         streams.add_column(column, justify="right", no_wrap=True)
     for stream in report.streams[:STREAMS_SHOWN]:
         numbers = ["?" if value is None else f"{value:,}" for value in (stream.version, stream.seen, stream.selected)]
-        streams.add_row(Text(stream.stream), str(stream.lane), *numbers, decimal(stream.bytes))
+        streams.add_row(shortened(stream.stream), str(stream.lane), *numbers, decimal(stream.bytes))
     screen.print()
     screen.print(streams)
     if len(report.streams) > STREAMS_SHOWN:
@@ -190,7 +189,7 @@ def _show_topic(report: TopicReport) -> None:
     total = sum(partition.records for partition in report.partitions)
     held = f"{'at most ' if on_kafka else ''}{counted(total, 'record')}"
     about = f"{report.topic}: {counted(len(report.partitions), 'partition')}, {held}"
-    screen.print(about, markup=False, soft_wrap=True)
+    screen.print(about, soft_wrap=True)
     table = plain_table()
     columns = ("partition", "first offset", "next offset", "records") if on_kafka else ("partition", "records", "size")
     for column in columns:
@@ -206,8 +205,8 @@ def _show_topic(report: TopicReport) -> None:
         for which, record in (("first", each.first), ("last", each.last)):
             if record is not None:
                 screen.print()
-                screen.print(f"{which} of partition {each.partition}, {_where(record)}:", style="bold", markup=False)
-                screen.print(_cut(record.value), markup=False)
+                screen.print(f"{which} of partition {each.partition}, {_where(record)}:", style="bold")
+                screen.print(_cut(record.value))
 
 
 def _where(record: RecordReport) -> str:

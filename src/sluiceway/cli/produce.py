@@ -162,7 +162,7 @@ class _Display:
         self._sending = sending
         screen = console(stderr=True)
         self._bar = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(30),
             TextColumn("{task.fields[records]:,} records"),
             TimeElapsedColumn(),

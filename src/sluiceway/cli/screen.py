@@ -19,7 +19,7 @@ BAR = 16
 
 
 def console(*, stderr: bool = False) -> Console:
-    return Console(stderr=stderr, highlight=False)
+    return Console(stderr=stderr, highlight=False, markup=False)  # names may hold brackets
 
 
 def plain_table(title: str | None = None) -> Table:
@@ -40,6 +40,11 @@ def facts(content: Mapping[str, str]) -> Table:
 
 def percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.1f} %"
+
+
+def shortened(text: str) -> Text:
+    """On one line, cut where the column ends. (The column itself must be free to wrap: a table narrows those first.)"""
+    return Text(text, no_wrap=True, overflow="ellipsis")
 
 
 def counted(number: int, what: str) -> str:
@@ -120,13 +125,13 @@ def heading(view: View) -> Text:
 def features(snapshot: Snapshot, rows: int | None = None, known: frozenset[str] | None = None) -> Table:
     """The selected features, then those that have left; `known` marks the truly relevant ones with a star."""
     table = plain_table()
-    table.add_column("", width=1)
-    table.add_column("feature", no_wrap=True, overflow="ellipsis", ratio=1, min_width=12)
-    table.add_column("weight", justify="right", no_wrap=True)
-    table.add_column("", width=BAR, no_wrap=True)
-    table.add_column("since", justify="right", no_wrap=True)
+    table.add_column("", width=1, min_width=1)
+    table.add_column("feature", min_width=12)
+    table.add_column("weight", justify="right", no_wrap=True, min_width=9)
+    table.add_column("", width=BAR, min_width=BAR, no_wrap=True)
+    table.add_column("since", justify="right", no_wrap=True, min_width=9)
     if known is not None:
-        table.add_column("relevant", no_wrap=True)
+        table.add_column("relevant", no_wrap=True, min_width=8)
     entered = set(snapshot.entered)
     left = snapshot.left if rows is None else snapshot.left[: max(rows // 3, rows - len(snapshot.selected))]
     shown = snapshot.selected if rows is None else snapshot.selected[: max(rows - len(left), 1)]
@@ -135,7 +140,7 @@ def features(snapshot: Snapshot, rows: int | None = None, known: frozenset[str] 
         new = entry.feature in entered
         cells: list[RenderableType] = [
             "+" if new else "",
-            Text(entry.feature),
+            shortened(entry.feature),
             f"{entry.weight:.3f}" if 0.01 <= largest < 10_000 else f"{entry.weight:.3g}",
             _block() * round(BAR * abs(entry.weight) / largest) if largest else "",
             f"{entry.since:,}",
@@ -144,7 +149,7 @@ def features(snapshot: Snapshot, rows: int | None = None, known: frozenset[str] 
             cells.append("yes" if entry.feature in known else "no")
         table.add_row(*cells, style="green" if new else None)
     for name in left:
-        table.add_row("-", Text(name), "left", style="red")
+        table.add_row("-", shortened(name), "left", style="red")
     hidden = snapshot.n_selected - len(shown)
     if hidden > 0:
         table.add_row("", f"... and {hidden:,} more", style="dim")
@@ -164,21 +169,20 @@ def detail(view: View, rows: int | None = None) -> RenderableType:
 def overview(views: Sequence[View], rows: int | None = None) -> RenderableType:
     """Many streams, a row each."""
     table = plain_table()
-    table.add_column("flow/stream", no_wrap=True, overflow="ellipsis", min_width=12)
+    table.add_column("flow/stream", min_width=12)
     for name, width in (("version", 9), ("error", 6), ("lately", 6), ("n", 3)):
         table.add_column(name, justify="right", no_wrap=True, min_width=width)
-    table.add_column("largest weights; + entered, - left", no_wrap=True, overflow="ellipsis", ratio=1)
+    table.add_column(shortened("+ entered, - left, largest weights"))
     for view in views[:rows]:
         now = view.now
-        text = Text(", ".join(entry.feature for entry in now.selected[:3]))
+        text = shortened("")
         for name in now.entered:
-            text.append(f" +{name}", style="green")
+            text.append(f"+{name} ", style="green")
         for name in now.left:
-            text.append(f" -{name}", style="red")
-        table.add_row(
-            Text(view.key), f"{now.version:,}", percent(view.error), percent(view.error_lately), f"{now.n_selected:,}",
-            text,
-        )  # fmt: skip
+            text.append(f"-{name} ", style="red")
+        text.append(", ".join(entry.feature for entry in now.selected[:10]))
+        numbers = f"{now.version:,}", percent(view.error), percent(view.error_lately), f"{now.n_selected:,}"
+        table.add_row(shortened(view.key), *numbers, text)
     if rows is not None and len(views) > rows:
         table.add_row(f"... and {len(views) - rows:,} more", style="dim")
     return table

@@ -61,7 +61,7 @@ def watch(
         if not screen.is_terminal:
             for snapshot in snapshots:
                 streams.take(snapshot)
-                screen.print(streams.line(snapshot), markup=False, soft_wrap=True)
+                screen.print(streams.line(snapshot), soft_wrap=True)
             return
         from rich.live import Live
 
@@ -72,7 +72,7 @@ def watch(
 
 def print_json(snapshot: Snapshot) -> None:
     """A line for programs, at once."""
-    sys.stdout.write(snapshot.model_dump_json(by_alias=True) + "\n")
+    sys.stdout.write(snapshot.model_dump_json(by_alias=True, exclude_unset=True) + "\n")
     sys.stdout.flush()
 
 
