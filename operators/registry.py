@@ -13,10 +13,12 @@ from sluiceway.operators.contract import ColumnSelector, InstanceSelector, Learn
 from sluiceway.operators.learners.fobos import FOBOS
 from sluiceway.operators.learners.norma import NORMA
 from sluiceway.operators.learners.ofs import OFS
+from sluiceway.operators.learners.ofs_partial import OFSPartial
 from sluiceway.operators.learners.pa import PA
 from sluiceway.operators.learners.pa_l1 import PAL1
 from sluiceway.operators.learners.pa_l2 import PAL2
 from sluiceway.operators.learners.pa_objective import PAObjective
+from sluiceway.operators.learners.perceptron_partial import PerceptronPartial
 from sluiceway.operators.learners.perceptron_random import PerceptronRandom
 from sluiceway.operators.learners.perceptron_truncated import PerceptronTruncated
 from sluiceway.operators.learners.stsd import STSD
@@ -84,6 +86,22 @@ OPERATORS: Mapping[str, Entry] = MappingProxyType(
             paper=_OFS_PAPER,
             time="O(nnz + k)",
             state="O(k + features seen, up to max_features)",
+        ),
+        "ofs-partial": Entry(
+            OFSPartial,
+            kind="learner",
+            summary="OFS that looks at k features an instance, and says before it comes at which",
+            paper=_OFS_PAPER,
+            time="O(nnz + k)",
+            state="O(k + features seen and their names, up to max_features)",
+        ),
+        "perceptron-partial": Entry(
+            PerceptronPartial,
+            kind="learner",
+            summary="the perceptron on k random features of each instance: a baseline",
+            paper=_OFS_PAPER,
+            time="O(nnz + k)",
+            state="O(k + features seen and their names, up to max_features)",
         ),
         "stsd": Entry(
             STSD,

@@ -1,0 +1,104 @@
+"""Partial input: which features of an instance are looked at, decided before the instance is there.
+
+The choice for the coming instance follows from the seed, its number among the labelled ones, and the features seen
+until then. Instances without a label in between share it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sluiceway.operators.kernels import slots
+from sluiceway.operators.kernels.compile import kernel
+from sluiceway.operators.kernels.features import Features, recall
+from sluiceway.operators.kernels.random import draw, stream_of, uniform
+from sluiceway.operators.kernels.slots import Model, Rows, bounded
+
+EXPLORE, INPUT = 2, 3
+INSTANCE, CHOSEN = 0, 1
+
+
+class Choice(NamedTuple):
+    """The random set of features that the coming instance is asked for."""
+
+    counts: NDArray[np.int64]
+    """[INSTANCE], [CHOSEN]: for which instance it was made, and how many features are in it."""
+    numbers: NDArray[np.int64]
+    """The numbers of the features in it."""
+    stamp: NDArray[np.int64]
+    """By feature number: the instance it was last chosen for."""
+
+
+@kernel
+def explores(seed: int, instance: int, epsilon: float) -> bool:
+    return bool(uniform(draw(stream_of(seed, instance, EXPLORE), 0)) < epsilon)
+
+
+@kernel
+def choose(choice: Choice, seed: int, instance: int, k: int, d: int) -> None:
+    """A uniformly random set of k of the d features, in k draws.
+
+    Floyd: Bentley, "Programming pearls: a sample of brilliance", CACM 30(9), 1987.
+    """
+    if choice.counts[INSTANCE] == instance:
+        return
+    source = stream_of(seed, instance, INPUT)
+    n = 0
+    for last in range(max(d - k, 0), d):
+        number = int(uniform(draw(source, last)) * (last + 1))
+        if choice.stamp[number] == instance:
+            number = last
+        choice.stamp[number] = instance
+        choice.numbers[n] = number
+        n += 1
+    choice.counts[INSTANCE] = instance
+    choice.counts[CHOSEN] = n
+
+
+@kernel
+def score_chosen(rows: Rows, row: int, m: Model, seen: Features, choice: Choice) -> float:
+    """f = w . x over the features chosen; the others are left out of the step."""
+    recall(rows, row, m, seen)
+    first = rows.indptr[row]
+    f = 0.0
+    for j in range(first, rows.indptr[row + 1]):
+        name = rows.indices[j]
+        number = seen.known[name] - 1
+        if number >= 0 and choice.stamp[number] == choice.counts[INSTANCE]:
+            slot = m.slot_of[name]
+            m.touched[j - first] = slot
+            f += m.weight[slot] * rows.values[j]
+        else:
+            m.touched[j - first] = -1
+    return bounded(f)
+
+
+@kernel
+def score_held(rows: Rows, row: int, m: Model) -> float:
+    """f = w . x; features without a weight are left out of the step."""
+    f = slots.score_row(rows, row, m)
+    first = rows.indptr[row]
+    for j in range(first, rows.indptr[row + 1]):
+        if m.touched[j - first] == 0:
+            m.touched[j - first] = -1
+    return f
+
+
+@kernel
+def step_row(rows: Rows, row: int, m: Model, held: float, new: float) -> int:
+    """w <- w + held x where there is a weight, + new x where there is none. The number of entrants."""
+    first = rows.indptr[row]
+    entrants = 0
+    for j in range(first, rows.indptr[row + 1]):
+        slot = m.touched[j - first]
+        if slot > 0:
+            m.weight[slot] = bounded(m.weight[slot] + held * rows.values[j])
+        elif slot == 0:
+            change = bounded(new * rows.values[j])
+            m.entrant[entrants] = change
+            m.entrant_name[entrants] = rows.indices[j]
+            entrants += change != 0.0
+    return entrants

@@ -1,0 +1,137 @@
+"""Online feature selection that looks at no more than B features of an instance.
+
+Wang, Zhao, Hoi, Jin: "Online Feature Selection and Its Applications", IEEE TKDE 26(3), 2014, algorithm 4 (OFS_P).
+
+    with probability ε:  C = a random set of B of the d features       explore
+    otherwise:           C = {i : w_i ≠ 0}                             exploit
+    f = w . x over C
+    if y f <= m:    x̂_i = x_i / (ε B/d + (1 - ε) [w_i ≠ 0])  for i in C,  else 0
+                    w <- w + η y x̂
+                    w <- min(1, R / ‖w‖₂) w
+                    w <- truncate(w, B)
+
+| symbol | here | what |
+|---|---|---|
+| B | `k` | how many features may be looked at, and how many weights may differ from 0 |
+| ε | `epsilon` | how often to explore |
+| d | `d` | how many features labelled instances have had before this one |
+| m | `margin` | 1 as listed; 0 as the paper's table 3 was made, learning from mistakes only |
+| η, R | `eta`, `radius` | step; radius of the ball that weights are kept in |
+| w | `weight` | weights |
+
+C is known before the instance: `wanted_features()`. `input = "random"` is the paper's OFS_rand: it always explores, and
+takes the steps of OFS on what it sees, x̂ = x over C.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sluiceway.operators.kernels.compile import kernel
+from sluiceway.operators.kernels.features import SEEN, Features, has_room, look
+from sluiceway.operators.kernels.partial import Choice, choose, explores, score_chosen, score_held, step_row
+from sluiceway.operators.kernels.projection import project
+from sluiceway.operators.kernels.slots import VERSION, Model, Rows
+from sluiceway.operators.kernels.truncation import truncate
+from sluiceway.operators.learners.linear import one_of, positive_number, whole_number
+from sluiceway.operators.learners.partial import PartialLearner
+
+
+@kernel
+def learn_rows(
+    rows: Rows, start: int, stop: int, m: Model, scores: NDArray[np.float64], until_change: bool,
+    seen: Features, limit: int, choice: Choice, k: int, seed: int,
+    always: bool, epsilon: float, eta: float, radius: float, margin: float,
+) -> int:  # fmt: skip
+    for row in range(start, stop):
+        t, d = m.counts[VERSION] + 1, seen.counts[SEEN]
+        if always or explores(seed, t, epsilon):
+            choose(choice, seed, t, k, d)
+            f = score_chosen(rows, row, m, seen, choice)
+        else:
+            f = score_held(rows, row, m)
+        scores[row] = f
+        y = rows.y[row]
+        if y == 0:
+            continue
+        if not has_room(rows, row, seen, limit):
+            return ~row
+        m.counts[VERSION] = t
+        look(rows, row, m, seen, limit)
+        if y * f > margin or d == 0:
+            continue
+        step = eta * y
+        if always:
+            entrants = step_row(rows, row, m, step, step)
+        else:
+            chance = epsilon * min(k / d, 1.0)
+            entrants = step_row(rows, row, m, step / (chance + 1.0 - epsilon), step / chance)
+        project(m, entrants, radius)
+        if truncate(m, entrants, k) and until_change:
+            return row + 1
+    return stop
+
+
+class OFSPartial(PartialLearner):
+    """Online feature selection that looks at `k` features an instance: those it holds, or now and then random ones.
+
+    >>> model = OFSPartial(k=1, epsilon=0.5, seed=2)
+    >>> model.learn_one({"free": 1.0, "len": 0.5}, 1)
+    >>> model.wanted_features()
+    ['len']
+    >>> model.learn_one({"len": 1.0}, -1)
+    >>> model.selected
+    [Selected(feature='len', weight=-0.8, since=2)]
+    """
+
+    NAME: ClassVar[str] = "ofs-partial"
+    KERNEL = learn_rows
+
+    def __init__(
+        self,
+        *,
+        k: int,
+        epsilon: float = 0.2,
+        eta: float = 0.2,
+        radius: float = 10.0,
+        margin: int = 1,
+        input: str = "greedy",  # noqa: A002
+        seed: int = 0,
+        max_features: int = 1_000_000,
+    ) -> None:
+        super().__init__(k=k, seed=seed, max_features=max_features)
+        self._epsilon = positive_number("epsilon", epsilon)
+        if self._epsilon > 1:
+            raise ValueError(f"epsilon must be at most 1, not {epsilon!r}")
+        self._eta = positive_number("eta", eta)
+        self._radius = positive_number("radius", radius)
+        self._margin = whole_number("margin", margin, least=0, most=1)
+        self._input = one_of("input", input, ("greedy", "random"))
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return {
+            "k": self._k,
+            "epsilon": self._epsilon,
+            "eta": self._eta,
+            "radius": self._radius,
+            "margin": self._margin,
+            "input": self._input,
+            "seed": self._seed,
+            "max_features": self._max_features,
+        }
+
+    def _explores(self) -> bool:
+        return self._input == "random" or explores(self._seed, self.version + 1, self._epsilon)
+
+    def _learn_counted(
+        self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool
+    ) -> int:
+        return learn_rows(
+            rows, start, stop, self._model, scores, until_change,
+            self._seen, self._max_features, self._choice, self._k, self._seed,
+            self._input == "random", self._epsilon, self._eta, self._radius, float(self._margin),
+        )  # fmt: skip

@@ -1,0 +1,96 @@
+"""What learners share that look at few features of an instance and say beforehand at which; no algorithm."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from sluiceway.operators.kernels.compile import is_compiled
+from sluiceway.operators.kernels.features import SEEN
+from sluiceway.operators.kernels.keys import feature_keys
+from sluiceway.operators.kernels.partial import CHOSEN, Choice, choose, explores
+from sluiceway.operators.learners.counting import CountingLearner
+from sluiceway.operators.learners.linear import whole_number
+
+
+class PartialLearner(CountingLearner):
+    """A `CountingLearner` that chooses the features of the coming instance; its state also holds their names."""
+
+    def __init__(self, *, k: int, seed: int, max_features: int) -> None:
+        super().__init__(k=whole_number("k", k, least=1), max_features=max_features)
+        self._seed = whole_number("seed", seed, least=0, most=2**63 - 1)
+        self._features: list[str] = []  # by number, as far as they have been asked for
+        self._asked: tuple[int, frozenset[str] | None] = (0, frozenset())
+        self._choice = self._no_choice(0)
+
+    @abstractmethod
+    def _explores(self) -> bool:
+        """Whether the coming instance is asked for a random set of features, not for those that have a weight."""
+
+    @classmethod
+    def is_compiled(cls) -> bool:
+        return super().is_compiled() and is_compiled(explores) and is_compiled(choose)
+
+    @classmethod
+    def warm_up(cls) -> None:
+        model = cls(k=1, seed=0, max_features=1)
+        model.learn_one({"0": 1.0}, 1)
+        explores(0, 1, 0.5)
+        choose(model._choice, 0, 2, 1, 1)
+
+    def wanted_features(self) -> list[str]:
+        """The features that the coming instance is asked for: all others in it are not looked at.
+
+        They hold until the next labelled instance. Features that nobody has sent yet cannot be wanted: a producer that
+        sends only these must send an instance whole when it has new ones.
+        """
+        if not self._explores():
+            return [feature for feature, _, _ in self.selected]
+        self._settle_features()
+        choose(self._choice, self._seed, self.version + 1, self._k, len(self._features))
+        numbers = np.sort(self._choice.numbers[: self._choice.counts[CHOSEN]])
+        return [self._features[number] for number in numbers.tolist()]
+
+    def state(self) -> dict[str, Any]:
+        self._settle_features()
+        state = super().state()
+        del state["seen"]  # follows from the names
+        return state | {"features": list(self._features)}
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        keys = feature_keys(state["features"])
+        super()._restore({**state, "seen": keys.astype("<i8", copy=False).tobytes()})
+        self._features = list(state["features"])
+
+    def _weight_in(self, slot: int) -> float:
+        version, chosen = self._asked
+        if version != self.version + 1:
+            chosen = frozenset(self.wanted_features()) if self._explores() else None
+            self._asked = self.version + 1, chosen
+        return super()._weight_in(slot) if chosen is None or self._names[slot] in chosen else 0.0
+
+    def _bind(self, names: tuple[str, ...]) -> None:
+        self._settle_features()
+        super()._bind(names)
+
+    def _settle_features(self) -> None:
+        """Those that have come from the batch since."""
+        have = len(self._features)
+        if have < self._seen.counts[SEEN]:
+            new = np.flatnonzero(self._seen.known > have)
+            order = np.argsort(self._seen.known[new])
+            self._features += [self._bound[at] for at in new[order].tolist()]
+
+    def _grow_seen(self, room: int) -> None:
+        super()._grow_seen(room)
+        self._choice = self._no_choice(room)
+
+    def _no_choice(self, room: int) -> Choice:
+        return Choice(
+            counts=np.zeros(2, dtype=np.int64),
+            numbers=np.zeros(min(self._k, room), dtype=np.int64),
+            stamp=np.zeros(room, dtype=np.int64),
+        )

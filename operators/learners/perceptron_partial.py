@@ -1,0 +1,101 @@
+"""The perceptron on a fresh random set of features of each instance: the baselines of learning with partial input.
+
+Wang, Zhao, Hoi, Jin: "Online Feature Selection and Its Applications", IEEE TKDE 26(3), 2014, table 3
+(PE_rand, printed PE_trun there, and RAND).
+
+    C = a random set of B of the d features
+    f = w . x over C
+    if y f <= 0:    w <- w + y x over C, then
+                    w <- truncate(w, B)                                            PE_rand
+                    w <- 0 outside another random set of B of the d features      RAND
+
+| symbol | here | what |
+|---|---|---|
+| B | `k` | how many features may be looked at, and how many weights may differ from 0 |
+| d | `d` | how many features labelled instances have had before this one |
+| w | `weight` | weights |
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sluiceway.operators.kernels.compile import kernel
+from sluiceway.operators.kernels.features import SEEN, Features, has_room, look
+from sluiceway.operators.kernels.partial import Choice, choose, score_chosen, step_row
+from sluiceway.operators.kernels.slots import VERSION, Model, Rows, settle
+from sluiceway.operators.kernels.thinning import thin_out
+from sluiceway.operators.kernels.truncation import truncate
+from sluiceway.operators.learners.linear import one_of
+from sluiceway.operators.learners.partial import PartialLearner
+
+
+@kernel
+def learn_rows(
+    rows: Rows, start: int, stop: int, m: Model, scores: NDArray[np.float64], until_change: bool,
+    seen: Features, limit: int, choice: Choice, k: int, seed: int, at_random: bool,
+) -> int:  # fmt: skip
+    for row in range(start, stop):
+        t, d = m.counts[VERSION] + 1, seen.counts[SEEN]
+        choose(choice, seed, t, k, d)
+        f = score_chosen(rows, row, m, seen, choice)
+        scores[row] = f
+        y = rows.y[row]
+        if y == 0:
+            continue
+        if not has_room(rows, row, seen, limit):
+            return ~row
+        m.counts[VERSION] = t
+        look(rows, row, m, seen, limit)
+        if y * f > 0.0:
+            continue
+        entrants = step_row(rows, row, m, float(y), float(y))
+        if at_random:
+            if d > k:
+                thin_out(m, entrants, k, d, seed)
+            changed = settle(m, entrants)
+        else:
+            changed = truncate(m, entrants, k)
+        if changed and until_change:
+            return row + 1
+    return stop
+
+
+class PerceptronPartial(PartialLearner):
+    """The perceptron that looks at `k` random features an instance, and keeps the largest weights or random ones.
+
+    >>> model = PerceptronPartial(k=1)
+    >>> model.learn_one({"free": 1.0, "len": 0.5}, 1)
+    >>> model.wanted_features()
+    ['len']
+    >>> model.learn_one({"free": 1.0, "len": 0.5}, 1)
+    >>> model.selected
+    [Selected(feature='len', weight=0.5, since=2)]
+    """
+
+    NAME: ClassVar[str] = "perceptron-partial"
+    KERNEL = learn_rows
+
+    def __init__(
+        self, *, k: int, selection: str = "largest", seed: int = 0, max_features: int = 1_000_000
+    ) -> None:
+        super().__init__(k=k, seed=seed, max_features=max_features)
+        self._selection = one_of("selection", selection, ("largest", "random"))
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return {"k": self._k, "selection": self._selection, "seed": self._seed, "max_features": self._max_features}
+
+    def _explores(self) -> bool:
+        return True
+
+    def _learn_counted(
+        self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool
+    ) -> int:
+        return learn_rows(
+            rows, start, stop, self._model, scores, until_change,
+            self._seen, self._max_features, self._choice, self._k, self._seed, self._selection == "random",
+        )  # fmt: skip
