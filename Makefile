@@ -4,7 +4,7 @@ PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench crash broker
+.PHONY: help demo test lint bench crash broker docs
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
@@ -28,6 +28,9 @@ crash: $(READY) ## the whole crash series; `make test` runs its fast subset
 
 broker: $(READY) ## a Kafka broker in the foreground; prints its address
 	@$(PY) -m tests.support $(ARGS)
+
+docs: $(READY) ## what README.md and docs/ say of settings, operators and figures, made anew
+	@$(PY) -m tests.docs $(ARGS)
 
 $(READY): pyproject.toml constraints.txt
 	@sh tools/make-venv $(VENV)

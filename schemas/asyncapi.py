@@ -43,6 +43,13 @@ CHANNELS: dict[str, Channel] = {
         ("instance", "later-label"),
         (("run", "receive"), ("apply", "receive")),
     ),
+    "features": Channel(
+        "features",
+        "The input of column selectors: a target, then columns.",
+        "The stream.",
+        ("target", "column"),
+        (("run", "receive"),),
+    ),
     "selections": Channel(
         "selections",
         "Which features matter now. A record without a value is a tombstone: the stream was retired.",
@@ -56,6 +63,13 @@ CHANNELS: dict[str, Channel] = {
         "What the model said of each instance before it learnt from it.",
         "The stream.",
         ("prediction",),
+        (("run", "send"),),
+    ),
+    "verdicts": Channel(
+        "verdicts",
+        "What became of each column.",
+        "The stream.",
+        ("verdict",),
         (("run", "send"),),
     ),
     "dead_letters": Channel(

@@ -104,6 +104,23 @@ class LaterLabelLine(LaterLabel):
     stream: Text | None = None
 
 
+class Target(_Input):
+    """What the columns that follow are judged against; a new one begins anew. Topic `features`, key: the stream."""
+
+    target: list[AnyLabel | Finite] = Field(description="A class a row; numbers with `target_type = \"number\"`.")
+    ts: Milliseconds | None = None
+
+
+class Column(_Input):
+    """One feature's value in every row; with `at`, only the rows named are not 0. Topic `features`, key: the stream."""
+
+    name: Text
+    values: list[Finite]
+    size: Count | None = Field(default=None, description="The number of rows; needed with `at`.")
+    at: list[Count] | None = Field(default=None, description="The rows of `values`.")
+    ts: Milliseconds | None = None
+
+
 def read_instance(record: object, rules: Rules | None = None, *, line: bool = False) -> Instance | LaterLabel:
     """A parsed record of an `instances` topic, or pydantic's ValidationError.
 
@@ -175,6 +192,22 @@ class Prediction(_Output):
     cost: Finite | None = None
 
 
+class Verdict(_Output):
+    """What became of a column, and of others because of it. Topic `verdicts`, key: the stream."""
+
+    flow: Text
+    stream: Text
+    feature: Text
+    version: Count = Field(description="Columns learnt, this one included.")
+    generation: Count = Field(description="How many targets came before the present one.")
+    at: Position = Field(description="Where the column lies in the input.")
+    kept: bool
+    reason: Text
+    by: tuple[Text, ...] = Field(description="The features that made the column itself redundant.")
+    removed: dict[Text, tuple[Text, ...]] = Field(description="Those removed because of it, and by which.")
+    returned: tuple[Text, ...] = Field(description="Those that came back because of it.")
+
+
 class AppliedSelection(_Output):
     """Whose selection an instance got, and where the instance lies."""
 
@@ -224,8 +257,11 @@ JSON_SCHEMAS: Mapping[str, type[BaseModel]] = {
     "later-label": LaterLabel,
     "instance-line": InstanceLine,
     "later-label-line": LaterLabelLine,
+    "target": Target,
+    "column": Column,
     "snapshot": Snapshot,
     "prediction": Prediction,
+    "verdict": Verdict,
     "applied": Applied,
     "dead-letter-line": DeadLetterLine,
 }
