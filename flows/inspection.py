@@ -5,13 +5,14 @@ from __future__ import annotations
 import fcntl
 import pickle
 import sqlite3
+import time
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import orjson
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from sluiceway import kafka
 from sluiceway.errors import FlowError, SettingsError
@@ -246,10 +247,7 @@ def _read(
     first = last = None
     consumer.assign([TopicPartition(topic, partition, start)])
     while True:
-        messages = consumer.consume(1 if stop_at_first else 1000, READ_SECONDS)
-        if not messages:
-            raise FlowError(f"topic {topic!r}, partition {partition}: nothing came within {READ_SECONDS:.0f} s")
-        for message in messages:
+        for message in some_messages(consumer, topic):
             error = message.error()
             if error is None:
                 _, ts = message.timestamp()
@@ -261,6 +259,15 @@ def _read(
                 return first, last
             elif error.code() not in kafka.PASSING:
                 raise FlowError(f"topic {topic!r} cannot be read: {kafka.sentence(error)}")
+
+
+def some_messages(consumer: Consumer, topic: str) -> list[Message]:
+    """What has come, at least one message or the end of a partition."""
+    deadline = time.monotonic() + READ_SECONDS
+    while time.monotonic() < deadline:
+        if messages := consumer.consume(1000, 0.05):  # it waits that long for the thousandth, whatever has come
+            return messages
+    raise FlowError(f"topic {topic!r}: the broker handed over nothing within {READ_SECONDS:.0f} s")
 
 
 def _text(data: bytes | str | None) -> str | None:

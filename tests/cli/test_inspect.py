@@ -44,7 +44,7 @@ def test_a_store_in_use(tmp_path: Path, call: Call) -> None:
             return False
         report = json.loads(call("inspect", tmp_path / "store", "--json").stdout)
         assert (report["clean"], report["running"]) == (False, True)
-        assert report["bounds"] == {"starts": [0, 0], "stops": [None, None]}
+        assert (report["bounds"]["starts"], report["bounds"]["stops"]) == ([0, 0], [None, None])
         return [stream["version"] for stream in report["streams"]] == [50]
 
     with Running("run", "flow.toml", "--recovery", "store", "--checkpoint-every", "0.1", cwd=tmp_path) as running:

@@ -67,7 +67,7 @@ def _find(topic: KafkaTopic, settings: Config, name: str) -> list[int]:
     from sluiceway import kafka
     from sluiceway.cli.screen import console
     from sluiceway.errors import FlowError, SettingsError
-    from sluiceway.flows.inspection import PARTITION_END, READ_SECONDS, reader
+    from sluiceway.flows.inspection import PARTITION_END, reader, some_messages
 
     info = kafka.describe_topics(topic.bootstrap, settings, [topic.name])[topic.name]
     if info is None:
@@ -83,10 +83,7 @@ def _find(topic: KafkaTopic, settings: Config, name: str) -> list[int]:
         unfinished = {partition for partition, (low, high) in enumerate(marks) if high > low}
         consumer.assign([TopicPartition(topic.name, partition, OFFSET_BEGINNING) for partition in unfinished])
         while unfinished:
-            messages = consumer.consume(1000, READ_SECONDS)
-            if not messages:
-                raise FlowError(f"{topic} could not be read to its end: nothing came within {READ_SECONDS:.0f} s")
-            for message in messages:
+            for message in some_messages(consumer, topic.name):
                 error, partition = message.error(), message.partition()
                 assert partition is not None
                 if error is None:
