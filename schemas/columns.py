@@ -15,9 +15,9 @@ class SparseColumn(NamedTuple):
     at: ArrayLike
     values: ArrayLike
 
-    def dense(self, name: str) -> NDArray[np.float64]:
-        """The whole column, or `ValueError` naming it."""
-        at, values = np.asarray(self.at), np.asarray(self.values, dtype=np.float64)
+    def check(self, name: str) -> None:
+        """`ValueError` naming the column unless it is one; costs nothing for rows that are not there."""
+        at, values = np.asarray(self.at), np.asarray(self.values)
         if isinstance(self.size, bool) or not isinstance(self.size, int | np.integer) or self.size < 0:
             raise ValueError(f"column {name!r} has a size of {self.size!r}, not a whole number")
         if at.ndim != 1 or at.shape != values.shape:
@@ -26,10 +26,14 @@ class SparseColumn(NamedTuple):
             raise ValueError(f"column {name!r} has rows that are not whole numbers")
         if at.size and not (int(at.min()) >= 0 and int(at.max()) < self.size):
             raise ValueError(f"column {name!r} has a row outside [0, {self.size})")
-        column = np.zeros(self.size)
-        column[at.astype(np.int64)] = values
         if at.size > 1 and np.unique(at).size != at.size:
             raise ValueError(f"column {name!r} names a row twice")
+
+    def dense(self, name: str) -> NDArray[np.float64]:
+        """The whole column, or `ValueError` naming it."""
+        self.check(name)
+        column = np.zeros(self.size)
+        column[np.asarray(self.at).astype(np.int64)] = np.asarray(self.values, dtype=np.float64)
         return column
 
 

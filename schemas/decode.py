@@ -17,7 +17,6 @@ Without `x`, a record with `id` and `y` is the later label of an earlier instanc
 
 from __future__ import annotations
 
-import json
 from array import array
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,7 +31,17 @@ from numpy.typing import NDArray
 
 from sluiceway.schemas.batch import BINARY_LABELS, UNLABELLED, InstanceBatch
 from sluiceway.schemas.lane import DeadLetter, LaneBatch, RawPoll, RawRecords
-from sluiceway.schemas.refusal import MAX_TS, NamedBy, Refused, StreamNaming, kind, refuse_ts, refuse_unreadable, show
+from sluiceway.schemas.refusal import (
+    MAX_TS,
+    NamedBy,
+    Refused,
+    StreamNaming,
+    kind,
+    lenient,
+    refuse_ts,
+    refuse_unreadable,
+    show,
+)
 
 Label = str | int | bool
 
@@ -386,12 +395,5 @@ _INFINITY = float("inf")
 
 def _lenient_x(value: bytes | None) -> object:
     """`x` of a record whose numbers may exceed float64, where orjson gives up; None if something else is wrong."""
-    try:
-        record = json.loads((value or b"").decode(), parse_int=float, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError):
-        return None
+    record = lenient(value)
     return record.get("x") if type(record) is dict else None
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")

@@ -4,7 +4,7 @@
     {"name": "gene:TP53", "values": [0.1, ...]}             a column
     {"name": ..., "size": 800, "at": [3, 17], "values": [1, 1]}   the same with few non-zeros
 
-A target of classes holds strings, integers or booleans; classes that are not numbers are numbered in order of
+A target of classes holds strings, integers or booleans; classes that are not all integers are numbered in order of
 appearance. Everything else is finite numbers. Whether a column fits its target only the operator can tell.
 """
 
@@ -25,12 +25,16 @@ from sluiceway.schemas.refusal import (
     Refused,
     StreamNaming,
     kind,
+    lenient,
     refuse_ts,
     refuse_unreadable,
     show,
 )
 
 TargetType = Literal["class", "number"]
+
+EXACT = 2**53
+"""Integers up to here are themselves as floats; larger ones are told apart like any other class."""
 
 
 class ColumnDecoder:
@@ -63,6 +67,7 @@ class ColumnDecoder:
         try:
             record = orjson.loads(value)  # type: ignore[arg-type]  # None is refused like any other non-JSON
         except orjson.JSONDecodeError as error:
+            _refuse_too_large(value)
             refuse_unreadable(value, error)
         if type(record) is not dict:
             raise Refused("not-an-object", f"the record is {kind(record)}, not an object")
@@ -84,9 +89,11 @@ class ColumnDecoder:
             raise Refused("bad-column", f"{what}: size is {kind(size)}, not a number of rows")
         if type(at) is not list or any(type(row) is not int for row in at):
             raise Refused("bad-column", f"{what}: at is not an array of rows")
-        sparse = SparseColumn(size, np.array(at, dtype=np.int64), values)
         try:
-            sparse.dense(name)
+            sparse = SparseColumn(size, np.array(at, dtype=np.int64), values)
+            sparse.check(name)
+        except OverflowError:
+            raise Refused("bad-column", f"{what} has a row outside [0, {size})") from None
         except ValueError as problem:
             raise Refused("bad-column", str(problem)) from None
         return name, sparse
@@ -96,7 +103,7 @@ class ColumnDecoder:
             return _numbers(target, "the target")
         if type(target) is not list or any(type(one) not in (str, int, bool) for one in target):
             raise Refused("bad-column", "the target is not an array of classes: strings, integers or booleans")
-        if all(type(one) is int for one in target):
+        if all(type(one) is int and abs(one) <= EXACT for one in target):
             return np.array(target, dtype=np.float64)
         numbers: dict[tuple[type, object], int] = {}
         return np.array([numbers.setdefault((type(one), one), len(numbers)) for one in target], dtype=np.float64)
@@ -111,6 +118,15 @@ def _ts(record: dict[str, Any]) -> int:
     return ts
 
 
+def _refuse_too_large(value: bytes | None) -> None:
+    """Refuse a record that would be JSON but for numbers beyond float64."""
+    record = lenient(value)
+    for member in ("target", "values") if type(record) is dict else ():
+        numbers = record[member] if type(record.get(member)) is list else []
+        if any(type(one) is float and abs(one) == float("inf") for one in numbers):
+            raise Refused("bad-column", f"{member} holds a number too large for a float64")
+
+
 def _numbers(values: object, what: str) -> NDArray[np.float64]:
     if type(values) is not list:
         raise Refused("bad-column", f"{what}: the values are {kind(values)}, not an array")
@@ -118,6 +134,6 @@ def _numbers(values: object, what: str) -> NDArray[np.float64]:
         raise Refused("bad-column", f"{what} holds a boolean, not a number")
     try:
         return np.frombuffer(array("d", values), dtype=np.float64)
-    except (TypeError, OverflowError):
+    except TypeError:
         wrong = next(one for one in values if type(one) not in (int, float))
         raise Refused("bad-column", f"{what} holds {kind(wrong)}, not a number") from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
 import orjson
 
@@ -110,6 +110,18 @@ def refuse_unreadable(value: bytes | None, error: orjson.JSONDecodeError) -> NoR
     except UnicodeDecodeError as not_utf8:
         raise Refused("not-utf8", f"byte {not_utf8.start} of the record is not UTF-8") from None
     raise Refused("not-json", f"the record is not JSON: {error.msg} at character {error.pos}")
+
+
+def lenient(value: bytes | None) -> Any:
+    """A record whose numbers may exceed float64, where orjson gives up; None if something else is wrong."""
+    try:
+        return json.loads((value or b"").decode(), parse_int=float, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
 
 
 def refuse_ts(ts: object) -> NoReturn:

@@ -255,6 +255,9 @@ class ShelfSelector(ABC):
         else:
             table = np.empty((len(names), self.rows))
             for at, (name, column) in enumerate(zip(names, columns, strict=True)):
+                if isinstance(column, SparseColumn) and column.size != self.rows:  # before it is made that long
+                    column.check(name)
+                    raise ValueError(f"column {name!r} has {column.size} rows, the target has {self.rows}")
                 values = _column(name, f"column {name!r}", column)
                 if len(values) != self.rows:
                     raise ValueError(f"column {name!r} has {len(values)} rows, the target has {self.rows}")

@@ -45,7 +45,7 @@ class ColumnStream:
         self._seen = 0
         self._ts = 0
         self._redundant: dict[str, tuple[str, ...]] = {}
-        """Features that have left since the last snapshot, and what made them redundant."""
+        """Features of the last snapshot that have left since, and what made them redundant, since the target came."""
         self._snapshots = Snapshots(name, lane, config)
 
     def process(self, batch: list[ColumnRecord], raw: RawRecords) -> StreamOutput:
@@ -55,7 +55,6 @@ class ColumnStream:
             stop = self._block_end(batch, row)
             block = batch[row:stop]
             self._judge(block, raw, output)
-            self._count(block)
             reason = self._due()
             if reason is not None:
                 output.snapshots.append(self._snapshot(reason, block[-1].offset, block[-1].next_offset))
@@ -79,6 +78,8 @@ class ColumnStream:
         try:
             if block[0].name is None:
                 self._selector.begin(block[0].values)  # type: ignore[arg-type]  # a target is never sparse
+                self._ts = max(self._ts, block[0].ts)
+                self._redundant.clear()
                 return
             names = [record.name or "" for record in block]
             verdicts = self._selector.learn_features(names, [record.values for record in block])
@@ -95,8 +96,11 @@ class ColumnStream:
             self._note(record, verdict, version + step, output)
 
     def _note(self, record: ColumnRecord, verdict: Verdict, version: int, output: StreamOutput) -> None:
+        self._seen += 1
+        self._ts = max(self._ts, record.ts)
         for removed in verdict.removed:
-            self._redundant[removed.feature] = removed.by
+            if self._snapshots.held(removed.feature):
+                self._redundant[removed.feature] = removed.by
         if self._config.verdicts:
             output.verdicts.append(
                 encode.verdict(
@@ -114,10 +118,6 @@ class ColumnStream:
                     partition=self._lane,
                 )
             )
-
-    def _count(self, block: list[ColumnRecord]) -> None:
-        self._seen += sum(record.name is not None for record in block)
-        self._ts = max(self._ts, *(record.ts for record in block))
 
     # -- emitting ------------------------------------------------------------------------------------------------
 

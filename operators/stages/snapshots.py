@@ -34,10 +34,15 @@ class Snapshots:
         self._config = config
         self.version = 0
         self._names: list[str] = []
+        self._held: frozenset[str] = frozenset()
 
     def differs(self, selected: Sequence[Selected]) -> bool:
         """Whether another set of features is selected than in the last snapshot."""
-        return {entry.feature for entry in selected} != set(self._names)
+        return {entry.feature for entry in selected} != self._held
+
+    def held(self, feature: str) -> bool:
+        """Whether the last snapshot had it."""
+        return feature in self._held
 
     def make(
         self,
@@ -60,7 +65,7 @@ class Snapshots:
         """
         config, top = self._config, self._config.emit.top
         names = [entry.feature for entry in selected]
-        before, now = set(self._names), set(names)
+        before, now = self._held, frozenset(names)
         left = [name for name in self._names if name not in now]
         while True:
             record = encode.snapshot(
@@ -85,7 +90,7 @@ class Snapshots:
             if config.max_snapshot_bytes is None or top == 0 or record.size <= config.max_snapshot_bytes:
                 break
             top = min(top, len(selected)) // 2
-        self.version, self._names = version, names
+        self.version, self._names, self._held = version, names, now
         return record
 
     def state(self) -> dict[str, Any]:
@@ -93,3 +98,4 @@ class Snapshots:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         self.version, self._names = state["version"], list(state["names"])
+        self._held = frozenset(self._names)

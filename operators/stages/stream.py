@@ -32,6 +32,8 @@ class StreamConfig(SnapshotConfig):
     learner_from_state: Callable[[Mapping[str, Any]], Advancing]
     scored: bool = True
     """Whether the operator scores: without it nothing is judged or predicted."""
+    look_every: int = 1
+    """A change of the selection is looked for at versions that this divides."""
     scale: Scale = "l2"
     max_pending: int = 10_000
     predictions: bool = False
@@ -81,7 +83,9 @@ class Stream:
         changed = self._changed()
         while row < len(rows):
             version = model.version
-            stop, at_change = emit.until(version, self._snapshots.version, changed, learns[learnt:], len(rows))
+            stop, at_change = emit.until(
+                version, self._snapshots.version, changed, learns[learnt:], len(rows), self._config.look_every
+            )
             start, row = row, model.advance(rows, row, stop, scores, until_change=at_change)
             learnt += model.version - version
             self._count(joined, scores, start, row)
@@ -115,7 +119,7 @@ class Stream:
 
     def _changed(self) -> bool:
         """Whether the selection differs from the last snapshot's; not asked for where nothing depends on it."""
-        if not self._config.emit.on_change:
+        if not self._config.emit.on_change or self._model.version % self._config.look_every:
             return False
         return self._snapshots.differs(self._model.selected)
 

@@ -1,0 +1,104 @@
+"""Lanes of columns, of windows and of instance selectors, fed from plain records, cut and restored at will."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sluiceway.operators import registry
+from sluiceway.operators.stages.column_stream import ColumnStreamConfig
+from sluiceway.operators.stages.emission import Emit
+from sluiceway.operators.stages.lane import Lane
+from sluiceway.operators.stages.stream import StreamConfig
+from sluiceway.operators.stages.streams import StreamKind
+from sluiceway.operators.stages.unscored import Unscored
+from sluiceway.operators.stages.window_stream import WindowStreamConfig
+from sluiceway.schemas.decode import Decoder
+from sluiceway.schemas.decode_columns import ColumnDecoder
+from sluiceway.schemas.lane import LaneOutput, OutRecord, RawPoll
+from tests.stages.lanes import TOPIC, Message, message, parsed, polls
+
+AnyDecoder = Decoder | ColumnDecoder
+
+
+@dataclass
+class Given:
+    """All that a run gave, as records on their topics."""
+
+    selections: list[OutRecord] = field(default_factory=list)
+    verdicts: list[OutRecord] = field(default_factory=list)
+    dead_letters: list[OutRecord] = field(default_factory=list)
+    finals: list[OutRecord] = field(default_factory=list)
+
+    def add(self, output: LaneOutput) -> None:
+        self.selections += output.selections
+        self.verdicts += output.verdicts
+        self.dead_letters += output.dead_letters
+        self.finals += output.finals
+        assert not output.predictions
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A flow's streams, and what reads its records."""
+
+    config: StreamKind
+    decoder: Callable[[], AnyDecoder]
+
+    def run(self, inputs: Sequence[RawPoll], restore_before: Sequence[int] = ()) -> Given:
+        """Feed a lane poll by poll, putting it away and waking it up from its state before some of them."""
+        decoder, lane, given = self.decoder(), Lane(self.config, TOPIC), Given()
+        for number, raw in enumerate(inputs):
+            if number in restore_before:
+                decoder, lane = self.decoder(), Lane.from_state(self.config, TOPIC, lane.state())
+            given.add(lane.process(decoder.decode(raw)))
+        return given
+
+    def whole(self, messages: Sequence[Message]) -> Given:
+        return self.run(polls(messages, []))
+
+    def snapshots(self, records: Sequence[Any], stream: str = "s") -> list[dict[str, Any]]:
+        given = self.whole([message(stream, record) for record in records])
+        return parsed(given.selections + given.finals)
+
+
+def columns(
+    operator: str = "saola", params: dict[str, Any] | None = None, emit: Emit | None = None, *, numbers: bool = False
+) -> Kind:
+    """The features flow."""
+    cls = registry.get(operator).cls
+    given = params or {}
+    config = ColumnStreamConfig(
+        flow="f",
+        operator=operator,
+        emit=emit or Emit(every=3),
+        new_selector=lambda: cls(**given),
+        selector_from_state=cls.from_state,
+        verdicts=True,
+    )
+    return Kind(config, lambda: ColumnDecoder(8, target_type="number" if numbers else "class"))
+
+
+def windows(operator: str = "saola", params: dict[str, Any] | None = None, *, size: int, slide: int) -> Kind:
+    """The windowed flow."""
+    cls = registry.get(operator).cls
+    given = params or {}
+    config = WindowStreamConfig(flow="f", operator=operator, new_selector=lambda: cls(**given), size=size, slide=slide)
+    return Kind(config, lambda: Decoder(TOPIC, 8))
+
+
+def unscored(params: dict[str, Any], emit: Emit) -> Kind:
+    """The instances flow of the doubly streaming selector."""
+    cls = registry.get("saola-stream").cls
+    config = StreamConfig(
+        flow="f",
+        operator="saola-stream",
+        emit=emit,
+        new_learner=lambda: Unscored(cls(**params)),
+        learner_from_state=lambda state: Unscored.restored(cls, state),
+        scored=False,
+        look_every=params["refresh"],
+        scale="none",
+    )
+    return Kind(config, lambda: Decoder(TOPIC, 8))
