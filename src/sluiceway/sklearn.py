@@ -70,10 +70,7 @@ class OnlineSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     def _learn(self, X: Any, y: ArrayLike, classes: ArrayLike | None, *, reset: bool) -> Self:
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, reset=reset)
         check_classification_targets(y)
-        if not reset:
-            known = self.classes_
-        else:
-            known = unique_labels(y) if classes is None else np.unique(classes)
+        known = self.classes_ if not reset else unique_labels(y) if classes is None else np.unique(classes)
         if len(known) > 2:
             raise ValueError(f"Only binary classification is supported. There are {len(known)} classes: {known}")
         if len(known) < 2:
