@@ -1,4 +1,4 @@
-"""python -m benchmarks.papers ofs --table 2 --data DIR: a published table beside our own."""
+"""python -m benchmarks.papers (ofs | margin) --data DIR: a published table beside our own."""
 
 from __future__ import annotations
 
@@ -11,18 +11,22 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from benchmarks.papers import ofs
+from benchmarks.papers import margin, ofs
 from benchmarks.papers.data import folder
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.papers", description=__doc__)
-    parser.add_argument("paper", choices=["ofs"])
+    parser.add_argument("paper", choices=["ofs", "margin"])
     parser.add_argument("--table", choices=["2"], default="2")
     parser.add_argument("--data", type=Path, help="where the data sets are (default: $SLUICEWAY_DATA)")
     parser.add_argument("--json", action="store_true", help="a line of JSON a cell, instead of the table")
+    parser.add_argument("--figure", choices=["1"], default="1", help="of margin")
+    parser.add_argument("--trials", type=int, default=margin.TRIALS, help="of margin: draws of the stream")
     options = parser.parse_args()
     data = folder(options.data)
+    if options.paper == "margin":
+        return margin.main(data, options.trials, options.json)
     missing = [] if data is None else [name for name in ofs.TABLE_2 if not (data / f"{name}.npz").is_file()]
     if data is None or missing:
         what = f"no {', '.join(missing)} in {data}" if missing else "no data sets (--data DIR or SLUICEWAY_DATA)"
