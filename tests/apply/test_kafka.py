@@ -73,6 +73,16 @@ def test_after_the_flow(topics: Topics, tmp_path: Path) -> None:
     flow.assert_applied()
 
 
+def test_two_workers(topics: Topics, tmp_path: Path) -> None:
+    """A lane each; they share nothing."""
+    flow = Applied(topics, tmp_path)
+    flow.send(400)
+    flow.ends()
+    with Running(*flow.apply_arguments(), env={"BYTEWAX_WORKERS_PER_PROCESS": "2"}) as applying:
+        assert applying.wait().code == 0, applying.stderr
+    flow.assert_applied()
+
+
 def test_next_to_a_running_flow_both_killed_again_and_again(topics: Topics, tmp_path: Path) -> None:
     """Whatever dies when: the answer is a matter of the data."""
     flow = Applied(topics, tmp_path, input={"stop": None}, emit={"every": 4})

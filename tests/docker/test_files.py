@@ -133,11 +133,11 @@ def test_the_flow_of_the_compose_file(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(re.findall(r"\$\{(\w+)\}", file.read_text())) == {"KAFKA"}
     monkeypatch.setenv("KAFKA", given["KAFKA"])
     settings = Settings.load(file)
-    assert settings.topics.instances in flow_list("producer", "command")[0]
+    assert str(settings.source) in flow_list("producer", "command")[0]
     assert settings.topics.selections in flow_list("watch", "command")
     assert settings.flow.name in flow_list("watch", "command")
     topics = flow_list("topics", "command")
-    assert settings.instances.name == topics[topics.index("--topic") + 1]
+    assert settings.source.name == topics[topics.index("--topic") + 1]
     assert "--create-topics" in flow_list("flow", "command")
     assert any(volume.endswith(":/data") for volume in flow_list("flow", "volumes"))
     assert str(flow_list("flow", "command")[3]).startswith("/data/")

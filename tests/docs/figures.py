@@ -79,8 +79,8 @@ def curve(caption: str, values: Sequence[float], unit: str, steps: int) -> str:
         for share in (0, 0.5, 1)
     )
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif"'
-        f' font-size="12"><rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH + 20} {HEIGHT}" font-family="sans-serif"'
+        f' font-size="12"><rect width="{WIDTH + 20}" height="{HEIGHT}" fill="white"/>'
         f'<text x="{LEFT}" y="20">{caption}</text>{grid}{below}'
         f'<polyline points="{points}" fill="none" stroke="#1565c0" stroke-width="2"/></svg>\n'
     )
