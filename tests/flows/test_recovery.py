@@ -210,7 +210,9 @@ def test_positions_are_those_of_the_last_whole_checkpoint(tmp_path: Path) -> Non
     store = opened(tmp_path)
     assert store.positions("f.source") == {}
     with sqlite3.connect(tmp_path / "part-0.sqlite3") as database:
-        for epoch, position in ((1, 10), (2, 25)):
+        database.execute("insert into exs (ex_num, worker_count, resume_epoch) values (0, 1, 1)")
+        database.execute("insert into fronts (ex_num, worker_index, worker_frontier) values (0, 0, 3)")
+        for epoch, position in ((1, 10), (2, 25), (3, 40)):  # the last of which never closed
             row = ("f.source", "00000", epoch, pickle.dumps(position))
             database.execute("insert into snaps (step_id, state_key, snap_epoch, ser_change) values (?, ?, ?, ?)", row)
     database.close()
