@@ -241,6 +241,7 @@ def _execute(flow: Any, cluster: Cluster, checkpoint_seconds: float, store: Stor
         reason = _innermost(problem)
         if reason is not None:
             raise reason from problem
+        _refuse_address(problem, cluster)
         raise
 
 
@@ -253,6 +254,16 @@ def _innermost(problem: BaseException | None) -> SluicewayError | None:
         seen.add(id(problem))
         problem = problem.__cause__ or problem.__context__
     return None
+
+
+def _refuse_address(problem: BaseException, cluster: Cluster) -> None:
+    """An address that this process cannot listen at, a port in use most often, is a mistake in the settings."""
+    _, failed, reason = str(problem).partition("failed to initialize networking: ")
+    if failed and cluster.addresses:
+        raise SettingsError(
+            f"process {cluster.process} cannot listen at {cluster.addresses[cluster.process]}, its place in"
+            f" BYTEWAX_ADDRESSES: {reason.splitlines()[0].partition(' (os error')[0]}"
+        ) from problem
 
 
 def _whole(name: str, text: str) -> int:

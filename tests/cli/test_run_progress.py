@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from sluiceway.flows.progress import Progress
 from tests.cli.calling import Call, Terminal
-from tests.support.flow import sluiceway, toml
+from tests.support.flow import Running, sluiceway, toml
 
 RECORDS = 3000
 
@@ -55,6 +56,19 @@ def test_endless_input_has_a_rate(flow: Path) -> None:
         terminal.interrupt()
         assert terminal.wait() == 0
     assert "f: stopped at a checkpoint; 3,000 records in " in terminal.text
+
+
+def test_a_port_in_use(flow: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        env = {"BYTEWAX_ADDRESSES": f"{address};127.0.0.1:1", "BYTEWAX_PROCESS_ID": "0"}
+        with Running("run", "flow.toml", "--recovery", "store", cwd=flow, env=env) as running:
+            done = running.wait()
+    assert done.code == 2
+    assert f"process 0 cannot listen at {address}, its place in BYTEWAX_ADDRESSES: Address already" in done.sentence
+    assert "Traceback" not in done.stderr
 
 
 def test_shares() -> None:
