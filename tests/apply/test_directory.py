@@ -127,6 +127,35 @@ def test_applied_instances_are_instances(tmp_path: Path) -> None:
     assert flow.read("dead-2") == []
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"operator": {"name": "saola-stream", "refresh": 10, "significance": 0.5}},
+        {"operator": {"name": "saola", "significance": 0.5}, "window": {"size": 20}, "emit": {"every": 1}},
+    ],
+    ids=["instance selector", "windows"],
+)
+def test_selectors_that_read_instances(tmp_path: Path, changes: dict[str, Any]) -> None:
+    flow = Flow(tmp_path)
+    flow.sections |= changes
+    flow.file.write_text(toml(flow.sections))
+    flow.append(300)
+    flow.select()
+    flow.apply()
+    assert flow.read("applied") == flow.expected()
+    assert any(record["x"] for record in flow.read("applied") if "x" in record)
+
+
+def test_columns_have_no_instances(tmp_path: Path) -> None:
+    flow = Flow(tmp_path)
+    topics = {name: url for name, url in flow.sections["topics"].items() if name != "instances"}
+    columns = {**flow.sections, "topics": {**topics, "features": "dir:features"}, "operator": {"name": "saola"}}
+    flow.file.write_text(toml(columns))
+    done = sluiceway("apply", flow.file)
+    assert done.code == 2
+    assert "there are no instances to apply it to" in done.sentence
+
+
 def test_arrays_are_named(tmp_path: Path) -> None:
     flow = Flow(tmp_path, feature_names=["a", "b", "c"])
     with flow.instances.open("ab") as file:
