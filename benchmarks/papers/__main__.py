@@ -1,4 +1,4 @@
-"""python -m benchmarks.papers (ofs | margin) --data DIR: a published table beside our own."""
+"""python -m benchmarks.papers (ofs | saola | margin) --data DIR: a published table beside our own."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from benchmarks.papers import margin, ofs
+from benchmarks.papers import margin, ofs, saola
 from benchmarks.papers.data import folder
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.papers", description=__doc__)
-    parser.add_argument("paper", choices=["ofs", "margin"])
+    parser.add_argument("paper", choices=["ofs", "saola", "margin"])
     parser.add_argument("--table", choices=["2"], default="2")
     parser.add_argument("--data", type=Path, help="where the data sets are (default: $SLUICEWAY_DATA)")
     parser.add_argument("--json", action="store_true", help="a line of JSON a cell, instead of the table")
@@ -27,6 +27,8 @@ def main() -> int:
     data = folder(options.data)
     if options.paper == "margin":
         return margin.main(data, options.trials, options.json)
+    if options.paper == "saola":
+        return _saola(data, options.json)
     missing = [] if data is None else [name for name in ofs.TABLE_2 if not (data / f"{name}.npz").is_file()]
     if data is None or missing:
         what = f"no {', '.join(missing)} in {data}" if missing else "no data sets (--data DIR or SLUICEWAY_DATA)"
@@ -43,6 +45,25 @@ def main() -> int:
             print(json.dumps(cell.row()))
     else:
         Console().print(_shown(cells))
+    return 0 if all(cell.as_expected for cell in cells) else 1
+
+
+def _saola(data: Path | None, as_json: bool) -> int:
+    missing = [name for name in saola.PAPER if data is None or name not in saola.there(data)]
+    if missing:
+        print(f"skipped: no {', '.join(missing)} (--data DIR or SLUICEWAY_DATA)", file=sys.stderr)
+    if data is None or len(missing) == len(saola.PAPER):
+        return 0
+    cells = []
+    columns = (TextColumn("{task.description:>11}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("reading", total=saola.runs(data))
+        for cell in saola.tables(data, lambda name: progress.update(task, advance=1, description=name)):
+            cells.append(cell)
+            if as_json:
+                print(json.dumps(cell.row()), flush=True)
+    if not as_json:
+        Console().print(saola.shown(cells))
     return 0 if all(cell.as_expected for cell in cells) else 1
 
 

@@ -215,7 +215,7 @@ def fast_osfs(
     return S
 
 
-def alpha_investing(C: Column, columns: Sequence[Column], *, wealth: float = 0.5, payout: float = 0.5) -> list[int]:
+def alpha_investing(C: Column, columns: Sequence[Column], *, wealth: float = 0.05, payout: float = 0.05) -> list[int]:
     S: list[int] = []
     for i, x in enumerate(columns, start=1):
         alpha = wealth / (2 * i)

@@ -134,7 +134,7 @@ def test_of_two_copies_osfs_keeps_the_newer_and_fast_osfs_the_older() -> None:
 
 
 def test_alpha_investing_by_hand() -> None:
-    model = AlphaInvesting()
+    model = AlphaInvesting(wealth=0.5, payout=0.5)
     model.begin(C)
     assert model.learn_feature("noise", U).reason == "irrelevant"  # 0.5 - 0.25
     assert model.learn_feature("strong", mix(0.8, 0.6)).kept  # 0.25 - 0.0625 + 0.5

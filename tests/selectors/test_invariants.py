@@ -142,7 +142,7 @@ def test_an_order_free_answer_is_a_kernel(table: Columns) -> None:
 
 def test_alpha_investing_never_spends_what_it_does_not_have() -> None:
     rng = np.random.default_rng(2)
-    model = make("alpha-investing", {})
+    model = make("alpha-investing", {"wealth": 0.5, "payout": 0.5})
     model.begin(rng.normal(size=50))
     wealth = 0.5
     for i in range(1, 400):
