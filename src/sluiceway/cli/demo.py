@@ -304,4 +304,4 @@ class _Following:
                     told = hits
                     error = percent(view.error_lately if view.error_lately is not None else view.error)
                     text = f"mail {now.version:>9,}: {hits:>2} of {len(known)} found, {error} wrong  {changes(now)}"
-                    self._screen.print(text.rstrip())
+                    self._screen.print(text.rstrip(), no_wrap=True, overflow="ellipsis")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 
 from rich.console import Group, RenderableType
@@ -23,7 +22,7 @@ class ProgressView:
         self._progress = progress
         self._in_bytes = in_bytes
         self._lanes = lanes
-        self._past: deque[tuple[float, int]] = deque([(time.monotonic(), 0)])
+        self._past: deque[tuple[float, int]] = deque([(0.0, 0)])
 
     def __call__(self) -> RenderableType:
         lanes = self._progress.lanes.copy()
@@ -49,7 +48,7 @@ class ProgressView:
 
     def _rate(self, records: int) -> float:
         """Records a second, lately."""
-        now = time.monotonic()
+        now = self._progress.seconds
         self._past.append((now, records))
         while len(self._past) > 2 and now - self._past[0][0] > RATE_SECONDS:
             self._past.popleft()
