@@ -44,7 +44,7 @@ from sluiceway.schemas.lane import LaneOutput, OutRecord, RawPoll, lane_key
 logger = logging.getLogger("sluiceway.apply")
 
 SUFFIX = "-apply"
-LOOK_SECONDS = 0.1
+LOOK_SECONDS = 0.2
 """Between two looks at the selecting flow's progress."""
 QUESTION_SECONDS = 5.0
 

@@ -43,7 +43,7 @@ def check(
         **topics,
         "lanes": counted(around.lanes, "partition"),
         "operator": f"{settings.operator.name} ({', '.join(f'{name}={value}' for name, value in params.items())})",
-        "input": f"from {given.start} to {given.stop or 'ever'}, scale {given.scale}",
+        "input": f"from {given.start} to {given.stop or 'ever'}, scale {settings.scale}",
         "delivery": settings.output.delivery,
     }
     screen.print(facts(about))
