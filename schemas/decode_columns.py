@@ -33,6 +33,7 @@ from sluiceway.schemas.refusal import (
 
 TargetType = Literal["class", "number"]
 
+MAX_ROWS = 2**63 - 1
 EXACT = 2**53
 """Integers up to here are themselves as floats; larger ones are told apart like any other class."""
 
@@ -82,11 +83,13 @@ class ColumnDecoder:
             raise Refused("bad-column", f"name is {kind(name)}: neither a target nor a column with a name")
         what = f"column {show(name)}"
         values = _numbers(record.get("values"), what)
-        if record.get("at") is None:
+        size, at = record.get("size"), record.get("at")
+        if size is None and at is None:
             return name, values
-        size, at = record.get("size"), record["at"]
-        if type(size) is not int or size < 0:
+        if type(size) is not int or not 0 <= size <= MAX_ROWS:
             raise Refused("bad-column", f"{what}: size is {kind(size)}, not a number of rows")
+        if at is None:
+            return name, values
         if type(at) is not list or any(type(row) is not int for row in at):
             raise Refused("bad-column", f"{what}: at is not an array of rows")
         try:

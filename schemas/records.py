@@ -12,15 +12,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from sluiceway.schemas.decode import MAX_FEATURES_PER_INSTANCE, Label
+from sluiceway.schemas.decode_columns import MAX_ROWS, TargetType
 
 Text = Annotated[str, Field(strict=True, min_length=1)]
 Count = Annotated[int, Field(strict=True, ge=0)]
 Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Rows = Annotated[int, Field(strict=True, ge=0, le=MAX_ROWS)]
 Milliseconds = Annotated[int, Field(strict=True, ge=0, le=2**63 - 1)]
 AnyLabel = Annotated[bool, Field(strict=True)] | Annotated[int, Field(strict=True)] | Annotated[str, Field(strict=True)]
 Id = Annotated[Text | Annotated[int, Field(strict=True)], AfterValidator(str)]
@@ -32,6 +34,7 @@ class Rules(NamedTuple):
     classes: Sequence[Label] | None = None
     feature_names: Sequence[str] | None = None
     max_features_per_instance: int = MAX_FEATURES_PER_INSTANCE
+    target_type: TargetType = "class"
 
 
 class _Input(BaseModel):
@@ -110,15 +113,56 @@ class Target(_Input):
     target: list[AnyLabel | Finite] = Field(description="A class a row; numbers with `target_type = \"number\"`.")
     ts: Milliseconds | None = None
 
+    @field_validator("target")
+    @classmethod
+    def _of_the_type(cls, target: list[Label | float], info: ValidationInfo) -> list[Label | float]:
+        numbers = _rules(info).target_type == "number"
+        fit = (int, float) if numbers else (str, int, bool)
+        if any(type(one) not in fit for one in target):
+            raise ValueError(f"the target must hold {'numbers' if numbers else 'strings, integers or booleans'}")
+        return target
+
 
 class Column(_Input):
     """One feature's value in every row; with `at`, only the rows named are not 0. Topic `features`, key: the stream."""
 
     name: Text
     values: list[Finite]
-    size: Count | None = Field(default=None, description="The number of rows; needed with `at`.")
+    size: Rows | None = Field(default=None, description="The number of rows; needed with `at`.")
     at: list[Count] | None = Field(default=None, description="The rows of `values`.")
     ts: Milliseconds | None = None
+
+    @model_validator(mode="after")
+    def _rows_that_are_there(self) -> Self:
+        if self.at is not None:
+            if self.size is None or len(self.at) != len(self.values):
+                raise ValueError("with `at`, `size` is needed and as many rows as values")
+            if len(set(self.at)) < len(self.at) or any(row >= self.size for row in self.at):
+                raise ValueError(f"`at` must name different rows below {self.size}")
+        return self
+
+
+class TargetLine(Target):
+    """A target in a directory topic, where the line itself names the stream."""
+
+    stream: Text | None = None
+
+
+class ColumnLine(Column):
+    """A column in a directory topic, where the line itself names the stream."""
+
+    stream: Text | None = None
+
+
+def read_column(record: object, rules: Rules | None = None, *, line: bool = False) -> Target | Column:
+    """A parsed record of a `features` topic, or pydantic's ValidationError.
+
+    >>> read_column({"name": "gene:TP53", "size": 800, "at": [3, 17], "values": [1, 1]}).values
+    [1.0, 1.0]
+    """
+    if isinstance(record, Mapping) and record.get("target") is not None:
+        return (TargetLine if line else Target).model_validate(record, context=rules)
+    return (ColumnLine if line else Column).model_validate(record, context=rules)
 
 
 def read_instance(record: object, rules: Rules | None = None, *, line: bool = False) -> Instance | LaterLabel:
@@ -259,6 +303,8 @@ JSON_SCHEMAS: Mapping[str, type[BaseModel]] = {
     "later-label-line": LaterLabelLine,
     "target": Target,
     "column": Column,
+    "target-line": TargetLine,
+    "column-line": ColumnLine,
     "snapshot": Snapshot,
     "prediction": Prediction,
     "verdict": Verdict,

@@ -90,7 +90,8 @@ def column_messages(draw: st.DrawFn) -> list[Message]:
     return begun + draw(st.lists(sent(), max_size=40))
 
 
-MEASURED = {"measure": "symmetric-uncertainty"}
+LENIENT: dict[str, Any] = {"significance": 0.5}
+MEASURED: dict[str, Any] = {"measure": "symmetric-uncertainty"}
 
 
 @st.composite
@@ -125,13 +126,13 @@ def instance_messages(draw: st.DrawFn) -> list[Message]:
 @st.composite
 def window_kinds(draw: st.DrawFn) -> Kind:
     size = draw(st.integers(4, 9))
-    params = draw(st.sampled_from([{"significance": 0.5}, MEASURED]))
+    params = draw(st.sampled_from([LENIENT, MEASURED]))
     return windows("saola", params, size=size, slide=draw(st.integers(1, size)))
 
 
 @st.composite
 def unscored_kinds(draw: st.DrawFn) -> Kind:
-    params = draw(st.sampled_from([{"significance": 0.5}, MEASURED]))
+    params = draw(st.sampled_from([LENIENT, MEASURED]))
     refresh = draw(st.sampled_from([1, 2, 3, 7, 1000]))
     return unscored({**params, "refresh": refresh, "max_features": draw(st.sampled_from([3, 1000]))}, draw(emits))
 
