@@ -1,4 +1,4 @@
-"""python -m benchmarks.papers (ofs | saola | margin) --data DIR: a published table beside our own."""
+"""python -m benchmarks.papers (ofs | stsd | saola | margin) --data DIR: a published table beside our own."""
 
 from __future__ import annotations
 
@@ -13,18 +13,25 @@ from rich.table import Table
 
 from benchmarks.papers import margin, ofs, saola
 from benchmarks.papers.data import folder
+from benchmarks.papers.ofs_partial import table_3, table_5
+from benchmarks.papers.stsd import paper_algorithm
+from benchmarks.papers.tables import RUNS
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.papers", description=__doc__)
-    parser.add_argument("paper", choices=["ofs", "saola", "margin"])
-    parser.add_argument("--table", choices=["2"], default="2")
+    parser.add_argument("paper", choices=["ofs", "stsd", "saola", "margin"])
+    parser.add_argument("--table", choices=["2", "3", "5", "paper-algorithm"], help="of ofs (default: 2) and stsd")
+    parser.add_argument("--runs", type=int, default=RUNS, help="of ofs --table 3, 5 and stsd: fewer for a first look")
     parser.add_argument("--data", type=Path, help="where the data sets are (default: $SLUICEWAY_DATA)")
     parser.add_argument("--json", action="store_true", help="a line of JSON a cell, instead of the table")
     parser.add_argument("--figure", choices=["1"], default="1", help="of margin")
     parser.add_argument("--trials", type=int, default=margin.TRIALS, help="of margin: draws of the stream")
     options = parser.parse_args()
     data = folder(options.data)
+    if options.paper == "stsd" or options.table in ("3", "5"):
+        made = paper_algorithm if options.paper == "stsd" else table_3 if options.table == "3" else table_5
+        return made(data, options.runs, options.json)
     if options.paper == "margin":
         return margin.main(data, options.trials, options.json)
     if options.paper == "saola":
