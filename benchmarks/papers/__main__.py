@@ -29,8 +29,11 @@ def main() -> int:
     parser.add_argument("--trials", type=int, default=margin.TRIALS, help="of margin: draws of the stream")
     options = parser.parse_args()
     data = folder(options.data)
-    if options.paper == "stsd" or options.table in ("3", "5"):
-        made = paper_algorithm if options.paper == "stsd" else table_3 if options.table == "3" else table_5
+    tables = {"ofs": ("2", "3", "5"), "stsd": ("paper-algorithm",)}.get(options.paper, ())
+    if options.table is not None and options.table not in tables:
+        parser.error(f"{options.paper} has no table {options.table}")
+    made = {"3": table_3, "5": table_5}.get(options.table, paper_algorithm if options.paper == "stsd" else None)
+    if made is not None:
         return made(data, options.runs, options.json)
     if options.paper == "margin":
         return margin.main(data, options.trials, options.json)
