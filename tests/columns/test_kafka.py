@@ -1,0 +1,156 @@
+"""Flows of selectors on the real broker: killed and resumed, their output is that of an undisturbed run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from numpy.typing import NDArray
+
+from sluiceway.operators import registry
+from tests.columns.worlds import SelectorWorld, Sent
+from tests.support import Topics
+
+DEATHS: list[str | float] = ["produced:2", "committed:2", 0.3, "one-lane:2", "soon:3"]
+FEW_DEATHS: list[str | float] = ["produced:2", 0.3, "one-lane:2"]
+BAD = (
+    b'{"name": "short", "values": [1, 2]}',
+    b'{"name": "yes", "values": [true]}',
+    b'{"name": "large", "values": [1e999]}',
+    b"{",
+    None,
+)
+
+
+class Table:
+    """Columns of one stream: a few tell the target, some of them nearly the same as another."""
+
+    def __init__(self, stream: str, columns: int, rows: int) -> None:
+        rng = np.random.default_rng(list(stream.encode()))
+        self.stream = stream
+        self.target = rng.integers(0, 2, size=rows)
+        hidden = rng.normal(size=(12, rows)) + np.linspace(0.2, 1.2, 12)[:, None] * self.target
+        self.columns = rng.normal(size=(columns, rows))
+        for at in range(0, columns, 7):
+            self.columns[at] = hidden[rng.integers(12)] + 0.3 * self.columns[at]
+        self.columns = self.columns.round(3)
+        self.names = [f"gene:{at}" for at in range(columns)]
+
+
+def column_messages(table: Table, lane: int) -> Iterator[Sent]:
+    """The target, then columns, a twentieth of them not usable, and the target again when a fifth is left."""
+    key, count = table.stream.encode(), len(table.names)
+    target = orjson.dumps({"target": table.target.tolist()})
+    yield key, target, lane
+    for at, (name, values) in enumerate(zip(table.names, table.columns, strict=True)):
+        if at == count * 4 // 5:
+            yield key, target, lane
+        if at % 20 == 13:
+            yield key, BAD[at // 20 % len(BAD)], lane
+        yield key, orjson.dumps({"name": name, "values": values.tolist(), "ts": at}), lane
+
+
+def last_generation(table: Table) -> tuple[list[str], NDArray[np.float64]]:
+    start = len(table.names) * 4 // 5
+    return table.names[start:], table.columns[start:]
+
+
+def check_columns(topics: Topics, place: Path, columns: int, rows: int, pace: int) -> None:
+    tables = [Table(f"study-{number}", columns // 2, rows) for number in range(2)]
+    world = SelectorWorld(
+        topics,
+        place,
+        "features",
+        (sent for lane, table in enumerate(tables) for sent in column_messages(table, lane)),
+        lanes=2,
+        carries=("selections", "verdicts", "dead_letters"),
+        operator={"name": "saola"},
+        emit={"every": 50, "on_change": True, "min_gap": 10},
+    )
+    assert len(world.values("verdicts")) == columns
+    finals = {one["stream"]: one for one in world.values("selections")}
+    for table in tables:
+        model = registry.get("saola").cls()
+        model.begin(table.target)
+        model.learn_features(*last_generation(table))
+        final = finals[table.stream]
+        assert (final["version"], final["generation"]) == (columns // 2, 1)
+        selected = [(entry["feature"], entry["weight"]) for entry in final["selected"]]
+        assert selected == [(entry.feature, entry.weight) for entry in model.selected]
+        assert len(selected) > 3
+    assert len(world.expected["dead_letters"][0]) == len([at for at in range(columns // 2) if at % 20 == 13])
+    assert world.survives(DEATHS, pace=pace) > 0
+
+
+@pytest.mark.crash
+def test_columns_killed_and_resumed(topics: Topics, tmp_path: Path) -> None:
+    check_columns(topics, tmp_path, columns=1500, rows=200, pace=10)
+
+
+@pytest.mark.crash(full=True)
+@pytest.mark.timeout(1800)
+def test_twenty_thousand_columns_killed_and_resumed(topics: Topics, tmp_path: Path) -> None:
+    check_columns(topics, tmp_path, columns=20_000, rows=1000, pace=100)
+
+
+def instance_messages(stream: str, count: int, lane: int) -> Iterator[Sent]:
+    """Instances of 30 features of which 5 tell the label, other ones in the second half; some have no label."""
+    rng = np.random.default_rng(list(stream.encode()))
+    for number in range(count):
+        y = int(rng.choice([-1, 1]))
+        x = rng.normal(size=30).round(3)
+        first = 0 if number < count // 2 else 10
+        x[first : first + 5] += y * np.array([0.2, 0.4, 0.6, 0.8, 1.0])
+        record: dict[str, Any] = {"x": dict(zip(map(str, range(30)), x.tolist(), strict=True)), "ts": number}
+        if number % 9:
+            record["y"] = y
+        value = b"{" if number % 50 == 49 else orjson.dumps(record)
+        yield stream.encode(), value, lane
+
+
+def check_instances(
+    topics: Topics, place: Path, instances: int, pace: int, sections: dict[str, dict[str, Any]]
+) -> SelectorWorld:
+    world = SelectorWorld(
+        topics,
+        place,
+        "instances",
+        (sent for lane in range(2) for sent in instance_messages(f"stream-{lane}", instances // 2, lane)),
+        lanes=2,
+        carries=("selections", "dead_letters"),
+        **sections,
+    )
+    assert len(world.expected["dead_letters"][1]) == instances // 2 // 50
+    assert world.survives(FEW_DEATHS, pace=pace) > 0
+    return world
+
+
+WINDOWED = {"operator": {"name": "saola"}, "window": {"size": 120, "slide": 10}}
+DOUBLY = {"operator": {"name": "saola-stream", "refresh": 50}, "emit": {"every": 40, "on_change": True}}
+
+
+@pytest.mark.crash
+def test_windows_killed_and_resumed(topics: Topics, tmp_path: Path) -> None:
+    world = check_instances(topics, tmp_path, 3000, 20, WINDOWED)
+    told = [one["version"] for one in world.values("selections") if one["stream"] == "stream-0"]
+    assert told == list(range(120, told[-1] + 1, 10))
+    features = [{entry["feature"] for entry in one["selected"]} for one in world.values("selections")]
+    assert {"3", "4"} <= features[0]
+    assert {"13", "14"} <= features[-1]
+
+
+@pytest.mark.crash
+def test_a_doubly_streaming_selector_killed_and_resumed(topics: Topics, tmp_path: Path) -> None:
+    world = check_instances(topics, tmp_path, 3000, 20, DOUBLY)
+    reasons = {one["reason"] for one in world.values("selections")}
+    assert reasons == {"interval", "change", "final"}
+
+
+@pytest.mark.crash(full=True)
+@pytest.mark.timeout(1800)
+def test_many_windows_killed_and_resumed(topics: Topics, tmp_path: Path) -> None:
+    check_instances(topics, tmp_path, 100_000, 400, {**WINDOWED, "window": {"size": 1000, "slide": 100}})
