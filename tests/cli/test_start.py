@@ -71,7 +71,7 @@ def test_the_version(call: Call) -> None:
     ("arguments", "sentence"),
     [
         (["rum"], "no such command 'rum'"),
-        (["run"], "missing argument 'FLOW'; see `sluiceway run --help`"),
+        (["run"], "missing argument 'FLOW' (see `sluiceway run --help`)"),
         (["run", "x.toml", "--recover", "y"], "--recovery"),
         (["run", "x.toml", "--checkpoint-every", "soon"], "'--checkpoint-every'"),
         (["demo", "--seed", "-1"], "'--seed'"),

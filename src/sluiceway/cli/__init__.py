@@ -63,5 +63,5 @@ def _usage(problem: Exception) -> str:
         raise problem
     what = str(tell()).strip().rstrip(".")
     context = getattr(problem, "ctx", None)
-    where = "" if context is None else f"; see `{context.command_path} --help`"
+    where = "" if context is None else f" (see `{context.command_path} --help`)"
     return f"{what[:1].lower()}{what[1:]}{where}"

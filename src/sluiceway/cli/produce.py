@@ -170,7 +170,7 @@ class _Display:
             transient=True,
             disable=not screen.is_terminal,
         )
-        self._task = self._bar.add_task(lines.name, total=lines.size, records=0)
+        self._task = self._bar.add_task("input" if lines.name == "-" else lines.name, total=lines.size, records=0)
         self._next = 0.0
 
     def __enter__(self) -> Callable[[], None]:

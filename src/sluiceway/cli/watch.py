@@ -83,7 +83,7 @@ def _show_once(screen: Console, found: list[Snapshot], *, as_json: bool) -> None
         for snapshot in found:
             print_json(snapshot)
     elif not found:
-        screen.print("There is no snapshot in it yet.")
+        screen.print("There is no snapshot in it.")
     elif len(found) == 1:
         screen.print(detail(View(found[0])))
     else:
