@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sluiceway.operators.kernels.choice import fingerprint
 from sluiceway.operators.kernels.compile import kernel
-from sluiceway.operators.kernels.slots import ACTIVE, Model, Rows, bounded, seat, settle
+from sluiceway.operators.kernels.slots import ACTIVE, Model, Rows, bounded, seat
 from sluiceway.operators.kernels.truncation import nth_smallest
 
 SCALE, SQUARES, SHRUNK = 0, 1, 2
@@ -133,24 +133,40 @@ def settle_row(rows: Rows, row: int, m: Model, d: Dense, entrants: int, least: f
             m.entrant[entering] = m.entrant[e]
             m.entrant_name[entering] = m.entrant_name[e]
             entering += 1
-    seated = 0
     vacant = 0
     for j in range(first, rows.indptr[row + 1]):
         slot = m.touched[j - first]
-        if slot <= 0 or rows.values[j] == 0.0 or abs(m.weight[slot]) > least:
-            continue
-        m.weight[slot] = 0.0
-        m.slot_of[rows.indices[j]] = 0
-        if seated < entering:
-            _take(m, d, slot, seated)
-            seated += 1
-        else:
+        if slot > 0 and rows.values[j] != 0.0 and abs(m.weight[slot]) <= least:
+            m.weight[slot] = 0.0
             m.ordering[vacant] = slot
             vacant += 1
-    for e in range(seated, entering):
-        m.counts[ACTIVE] += 1
-        _take(m, d, m.counts[ACTIVE], e)
+    _change_hands(m, d, entering, vacant)
+
+
+@kernel
+def settle_all(m: Model, d: Dense, entrants: int) -> None:
+    """After a step that may have set any weight to 0; no entrant has weight 0."""
+    vacant = 0
+    for slot in range(1, m.counts[ACTIVE] + 1):
+        m.ordering[vacant] = slot
+        vacant += m.weight[slot] == 0.0
+    _change_hands(m, d, entrants, vacant)
+
+
+@kernel
+def _change_hands(m: Model, d: Dense, entering: int, vacant: int) -> None:
+    """Entrants take the vacant slots, which are in `ordering`, in turn; slots left over are filled from the end."""
     for i in range(vacant):
+        name = m.local[m.ordering[i]]
+        if name >= 0:
+            m.slot_of[name] = 0
+    for e in range(entering):
+        if e < vacant:
+            _take(m, d, m.ordering[e], e)
+        else:
+            m.counts[ACTIVE] += 1
+            _take(m, d, m.counts[ACTIVE], e)
+    for i in range(entering, vacant):
         _fill(m, d, m.ordering[i])
 
 
@@ -191,16 +207,6 @@ def _log(d: Dense, slot: int) -> None:
         d.logged[slot] = True
         d.log[d.tally[LOGGED]] = slot
         d.tally[LOGGED] += 1
-
-
-@kernel
-def settle_all(m: Model, d: Dense, entrants: int) -> None:
-    """After a step that may have set any weight to 0. No threshold may be waiting."""
-    settle(m, entrants)
-    for slot in range(1, m.counts[ACTIVE] + 1):
-        if m.held[slot] != slot:
-            _log(d, slot)
-    d.shrunk[:] = 0.0
 
 
 @kernel

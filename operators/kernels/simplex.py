@@ -60,6 +60,24 @@ def reach(a: Vector, z: Vector, theta: float, target: float, tau: float) -> floa
 
 
 @kernel
+def _left(rest: Vector, first: int, last: int, theta: float) -> tuple[float, int]:
+    """Σ max(rest - θ, 0) and how many are above 0: no branch to mispredict, four sums that need not wait."""
+    a = b = c = d = 0.0
+    alive = 0
+    whole = first + (last - first) // 4 * 4
+    for i in range(first, whole, 4):
+        a += max(rest[i] - theta, 0.0)
+        b += max(rest[i + 1] - theta, 0.0)
+        c += max(rest[i + 2] - theta, 0.0)
+        d += max(rest[i + 3] - theta, 0.0)
+    for i in range(whole, last):
+        a += max(rest[i] - theta, 0.0)
+    for i in range(first, last):
+        alive += rest[i] > theta
+    return (a + b) + (c + d), alive
+
+
+@kernel
 def nearest(
     a: Vector, z: Vector, rest: Vector, first: int, last: int, target: float, beta: float
 ) -> tuple[float, float]:
@@ -77,10 +95,9 @@ def nearest(
                 signs += a[i] if value > 0.0 else -a[i]
                 squares += a[i] * a[i]
                 there += 1
-        for i in range(first, last):
-            if rest[i] > theta:
-                norm += rest[i] - theta
-                there += 1
+        left, alive = _left(rest, first, last, theta)
+        norm += left
+        there += alive
         if (theta == 0.0 and norm <= beta) or abs(norm - beta) <= _ROUNDING * beta:
             break
         if norm > beta:

@@ -55,6 +55,7 @@ def bring_all_up(m: Model, d: Dense) -> None:
     """All weights as they are; those at 0 give up their slots, and nothing waits."""
     weigh_waiting(m, d, m.weight)
     d.numbers[SHRUNK] = 0.0
+    d.shrunk[:] = 0.0
     settle_all(m, d, 0)
 
 

@@ -1,0 +1,238 @@
+"""Every learner of the registry beside River, scikit-learn and Vowpal Wabbit: the same rows in the same order.
+
+5,000 sparse rows with 100 non-zeros of 10,000 names, which come as words do (Zipf); a fifth of the names decide the
+label, which is wrong for one row in ten. Each contender predicts a row before it learns from it, from the first row on
+(scikit-learn at 1,000: predicts a batch, then learns from it). CPU time of the learner alone: rows are made before, in
+the form that the contender wants. Non-zeros are the weights at the end that are not 0.
+
+The last column is the time of a row at 1,000,000 names over that at 10,000, all of them seen before. Names are drawn
+uniformly, the most that memory can cost: where every name has a weight, every non-zero is a miss of the caches. In
+brackets, names that come as words do.
+
+Vowpal Wabbit is asked where `VW_PYTHON` names a Python that has it. Run with `python -m benchmarks contenders`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import statistics
+import subprocess
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from river import linear_model
+from scipy.sparse import csr_matrix
+from sklearn.linear_model import SGDClassifier
+
+from benchmarks.learners import NON_ZEROS, ROWS, cpu_seconds, numbered
+from benchmarks.measure import Result
+from sluiceway.operators import registry
+from sluiceway.schemas.batch import InstanceBatch
+
+BATCHES, RUNS, PAIRS = 5, 3, 3
+Rows = tuple[InstanceBatch, list[InstanceBatch], list[InstanceBatch]]
+VW = """
+import sys, time
+import numpy as np
+from vowpalwabbit import Workspace
+with np.load(sys.argv[1]) as a:
+    indptr, indices, values, y = (a[name] for name in ("indptr", "indices", "values", "y"))
+lines = []
+for row in range(len(y)):
+    at = slice(indptr[row], indptr[row + 1])
+    lines.append(f"{y[row]} | " + " ".join(f"{i}:{v:.17g}" for i, v in zip(indices[at], values[at])))
+vw = Workspace("--loss_function hinge --noconstant --quiet -b 18")
+rows = [vw.parse(line) for line in lines]
+wrong, start = 0, time.process_time()
+for row, label in zip(rows, y.tolist()):
+    wrong += label * vw.predict(row) <= 0
+    vw.learn(row)
+seconds = time.process_time() - start
+weights = sum(vw.get_weight(i) != 0 for i in range(1 << 18))
+print(seconds, wrong, weights)
+"""
+
+
+def labelled(names: tuple[str, ...], batches: int, *, zipf: bool = False, seed: int = 0) -> list[InstanceBatch]:
+    rng = np.random.default_rng(seed)
+    width = len(names) // NON_ZEROS
+    truth = np.where(rng.random(len(names)) < 0.2, rng.normal(size=len(names)), 0.0)
+    made = []
+    for _ in range(batches):
+        if zipf:  # the chance of a rank is 1/rank, within each of the 100 strips of names
+            ranks = np.floor(np.exp(rng.random((ROWS, NON_ZEROS)) * np.log(width)))
+            columns = ranks.astype(np.int64) - 1 + np.arange(NON_ZEROS) * width
+        else:
+            columns = rng.integers(0, width, (ROWS, NON_ZEROS)) + np.arange(NON_ZEROS) * width
+        values = rng.normal(size=columns.shape)
+        values /= np.linalg.norm(values, axis=1, keepdims=True)
+        y = np.sign((truth[columns] * values).sum(axis=1)) * np.where(rng.random(ROWS) < 0.1, -1, 1)
+        y[y == 0] = 1
+        indptr = np.arange(ROWS + 1) * NON_ZEROS
+        made.append(InstanceBatch.from_csr(indptr, columns.ravel(), values.ravel(), y, names=names))
+    return made
+
+
+def new_model(name: str) -> Any:
+    """With the defaults, and k = 100 where a k is needed."""
+    cls: Any = registry.learner(name)
+    k = inspect.signature(cls).parameters.get("k")
+    return cls(k=100) if k is not None and k.default is k.empty else cls()
+
+
+def non_zeros(model: Any) -> int:
+    return len(model.state()["names"])
+
+
+def ours(name: str, given: list[InstanceBatch]) -> tuple[float, int, int]:
+    """CPU seconds, mistakes, non-zeros."""
+    spent, wrong, model = [], 0, new_model(name)
+    for _ in range(RUNS):
+        model = new_model(name)
+        scores: list[NDArray[np.float64]] = []
+        spent.append(cpu_seconds(partial(scores.extend, map(model.prequential, given))))
+        wrong = sum(int((b.y * s <= 0).sum()) for b, s in zip(given, scores, strict=True))
+    return statistics.median(spent), wrong, non_zeros(model)
+
+
+def river(given: list[InstanceBatch]) -> tuple[float, int, int]:
+    model = linear_model.PAClassifier()
+    rows = []
+    for batch in given:
+        for row, y in enumerate((batch.y > 0).tolist()):
+            part = slice(batch.indptr[row], batch.indptr[row + 1])
+            names = map(batch.names.__getitem__, batch.indices[part].tolist())
+            rows.append((dict(zip(names, batch.values[part].tolist(), strict=True)), y))
+    wrong = 0
+
+    def run() -> None:
+        nonlocal wrong
+        for x, y in rows:
+            wrong += model.predict_one(x) != y
+            model.learn_one(x, y)
+
+    spent = cpu_seconds(run)
+    return spent, wrong, sum(weight != 0 for weight in model.weights.values())
+
+
+def scikit_learn(given: list[InstanceBatch], size: int) -> tuple[float, int, int]:
+    """SGDClassifier, hinge loss, no penalty."""
+    model = SGDClassifier(penalty=None)
+    whole = [csr_matrix((b.values, b.indices, b.indptr), shape=(ROWS, len(b.names))) for b in given]
+    rows = [
+        (X[at : at + size], b.y[at : at + size])
+        for X, b in zip(whole, given, strict=True)
+        for at in range(0, ROWS, size)
+    ]
+    wrong = 0
+
+    def run() -> None:
+        nonlocal wrong
+        for at, (X, y) in enumerate(rows):
+            wrong += int((model.predict(X) != y).sum()) if at else len(y)
+            model.partial_fit(X, y, classes=[-1, 1])
+
+    return cpu_seconds(run), wrong, int(np.count_nonzero(model.coef_))
+
+
+def vowpal_wabbit(given: list[InstanceBatch]) -> tuple[float, int, int] | None:
+    python = os.environ.get("VW_PYTHON")
+    if python is None:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.npz"
+        lengths = np.concatenate([np.diff(b.indptr) for b in given])
+        np.savez(
+            path,
+            indptr=np.concatenate(([0], np.cumsum(lengths))),
+            indices=np.concatenate([b.indices for b in given]),
+            values=np.concatenate([b.values for b in given]),
+            y=np.concatenate([b.y for b in given]),
+        )
+        ran = subprocess.run([python, "-c", VW, str(path)], capture_output=True, text=True, timeout=300, check=True)
+    seconds, wrong, weights = ran.stdout.split()[-3:]
+    return float(seconds), int(wrong), int(weights)
+
+
+def every_name(names: tuple[str, ...]) -> InstanceBatch:
+    """Each name once."""
+    width = len(names) // NON_ZEROS
+    columns = np.arange(width)[:, None] + np.arange(NON_ZEROS) * width
+    y = np.random.default_rng(1).choice([-1, 1], size=width)
+    indptr = np.arange(width + 1) * NON_ZEROS
+    return InstanceBatch.from_csr(indptr, columns.ravel(), np.full(columns.size, 0.1), y, names=names)
+
+
+def growth(new: Callable[[], Callable[[InstanceBatch], Any]], few: Rows, many: Rows) -> list[float]:
+    """Time with many names over time with few, after a batch that has every name, for each kind of rows."""
+    learn_few, learn_many = new(), new()
+    learn_few(few[0])
+    learn_many(many[0])
+
+    def run(learn: Callable[[InstanceBatch], Any], batches: list[InstanceBatch]) -> float:
+        return cpu_seconds(lambda: [learn(batch) for batch in batches])
+
+    ratios = []
+    for fewer, more in zip(few[1:], many[1:], strict=True):
+        ratios.append(statistics.median(run(learn_many, more) / run(learn_few, fewer) for _ in range(PAIRS)))
+    return ratios
+
+
+def new_scikit_learn() -> Callable[[InstanceBatch], Any]:
+    model = SGDClassifier(penalty=None)
+
+    def learn(batch: InstanceBatch) -> None:
+        X = csr_matrix((batch.values, batch.indices, batch.indptr), shape=(len(batch), len(batch.names)))
+        model.partial_fit(X, batch.y, classes=[-1, 1])
+
+    return learn
+
+
+def main() -> list[Result]:
+    names, more = numbered(10_000), numbered(1_000_000)
+    few = labelled(names, BATCHES, zipf=True)
+    sizes = [(every_name(all_), labelled(all_, BATCHES), labelled(all_, BATCHES, zipf=True)) for all_ in (names, more)]
+    total = ROWS * BATCHES
+    result = Result(f"Learners: {total:,} rows, {NON_ZEROS} non-zeros, prequential, CPU time")
+    theirs = river(few)
+
+    def add(name: str, found: tuple[float, int, int], new: Any = None) -> None:
+        seconds, wrong, weights = found
+        grows = growth(new, *sizes) if new is not None else []
+        result.rows.append(
+            {
+                "learner": name,
+                "rows/s": total / seconds,
+                "/ River": theirs[0] / seconds,
+                "accuracy": 1 - wrong / total,
+                "non-zeros": weights,
+                "1M / 10k names": f"{grows[0]:.2f} ({grows[1]:.2f})" if grows else "",
+            }
+        )
+        if new is not None and name in registry.OPERATORS:
+            slow.extend([name] if theirs[0] / seconds < 5 else [])
+            growing.extend([name] if grows[0] > 1.6 else [])
+
+    slow: list[str] = []
+    growing: list[str] = []
+    for name, entry in registry.OPERATORS.items():
+        if entry.kind == "learner":
+            entry.cls.warm_up()
+            add(name, ours(name, few), lambda name=name: new_model(name).prequential)
+    add("River PAClassifier", theirs)
+    add("scikit-learn SGDClassifier, partial_fit of 1", scikit_learn(few, 1))
+    add("scikit-learn SGDClassifier, partial_fit of 1,000", scikit_learn(few, ROWS), new_scikit_learn)
+    wabbit = vowpal_wabbit(few)
+    if wabbit is not None:
+        add("Vowpal Wabbit, hinge", wabbit)
+    result.notes.append("at least 5 times River: " + (f"NO for {', '.join(slow)}" if slow else "yes, every learner"))
+    result.notes.append("at most 1.6 for uniform names: " + (f"NO for {', '.join(growing)}" if growing else "yes, all"))
+    if wabbit is None:
+        result.notes.append("Vowpal Wabbit: not asked, VW_PYTHON names no Python that has it")
+    return [result]
