@@ -110,8 +110,8 @@ def test_nothing_waits_where_nothing_may() -> None:
     assert (got.selections, len(got.dead_letters)) == ([], 1)
 
 
-@pytest.mark.parametrize("cuts", [(), (1, 2, 3)])
-def test_a_mistake_is_judged_by_the_published_score(cuts: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(("cuts", "restores"), [*SPLITS, ((5,), (1,))])
+def test_a_mistake_is_judged_by_the_published_score(cuts: tuple[int, ...], restores: tuple[int, ...]) -> None:
     """When `e` came the model knew nothing (score 0: wrong); when its label comes the model would be right."""
     records: Records = [
         {"id": "e", "x": {"a": 1}},
@@ -121,7 +121,7 @@ def test_a_mistake_is_judged_by_the_published_score(cuts: tuple[int, ...]) -> No
         {"x": {"a": 3}, "y": -1},
         {"id": "g", "y": 1},  # published: +1, right; now the model says -2
     ]
-    got = flow(records, cuts)
+    got = flow(records, cuts, restores)
     assert [one["metrics"]["mistakes"] for one in parsed(got.selections)] == [1, 2, 3, 3]
     assert [one["score"] for one in parsed(got.predictions)] == [0.0, 0.0, 1.0, 3.0]
 
