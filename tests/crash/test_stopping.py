@@ -127,7 +127,7 @@ def test_a_stall_says_that_the_transaction_timed_out(
                 full,
                 pytest.mark.xfail(
                     strict=True,
-                    reason="with several processes the engine ends in a panic of its own or aborts; what a step raised is lost",
+                    reason="with several processes the engine panics or aborts; what a step raised is lost",
                 ),
             ],
         ),
