@@ -31,6 +31,8 @@ class Held(NamedTuple):
     since: NDArray[np.int64]
     key: NDArray[np.int64]
     selected: NDArray[np.bool_]
+    found: NDArray[np.float64]
+    """Scratch: dependences, in the order of `order`."""
     dominator: NDArray[np.int64]
     """The place of the column that keeps this one out of the selection; NOBODY if selected."""
 
@@ -58,6 +60,7 @@ def empty_held(places: int) -> Held:
         since=np.zeros(places, dtype=np.int64),
         key=np.zeros(places, dtype=np.int64),
         selected=np.zeros(places, dtype=np.bool_),
+        found=np.zeros(places),
         dominator=np.full(places, NOBODY, dtype=np.int64),
     )
 
@@ -65,7 +68,7 @@ def empty_held(places: int) -> Held:
 def held_with_places(held: Held, places: int) -> Held:
     more = places - len(held.number)
     grown = {}
-    for field in ("relevance", "number", "since", "key", "selected", "dominator"):
+    for field in ("relevance", "number", "since", "key", "selected", "found", "dominator"):
         array = getattr(held, field)
         grown[field] = np.concatenate((array, np.zeros(more, dtype=array.dtype)))
     return held._replace(order=np.concatenate((held.order, np.arange(places - more, places))), **grown)

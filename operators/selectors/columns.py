@@ -307,11 +307,10 @@ class ShelfSelector(ABC):
         def name_of(number: int) -> str:
             return names[number - first] if number >= first else self._names[number]
 
-        telling = [at for at in range(start, stop) if outcomes[at - start] in (holding.SELECTED, holding.REDUNDANT)]
-        for at in telling:
-            by = tuple(name_of(number) for number in events.by[at].tolist() if number)
-            if by:
-                verdicts[at - start] = verdicts[at - start]._replace(by=by)
+        blamed = np.flatnonzero(events.by[start:stop, 0])
+        for at, numbers in zip(blamed.tolist(), events.by[start:stop][blamed].tolist(), strict=True):
+            by = tuple([name_of(number) for number in numbers if number])
+            verdicts[at] = Verdict(False, (), REASONS[outcomes[at]], by)
         for event in range(int(events.noted[0])):
             at, number = int(events.at[event]) - start, int(events.number[event])
             feature = name_of(number)
@@ -321,7 +320,8 @@ class ShelfSelector(ABC):
             by = tuple(name_of(other) for other in events.because[event].tolist() if other)
             verdicts[at] = verdicts[at]._replace(removed=(*verdicts[at].removed, Removed(feature, by)))
             self._removals += 1
-        if telling or events.noted[0]:
+        held_now = np.isin(events.outcome[start:stop], (holding.SELECTED, holding.REDUNDANT)).any()
+        if held_now or events.noted[0]:
             numbers = self._held.number[self._held.order[: self._held.counts[HELD]]].tolist()
             self._names = {number: name_of(number) for number in numbers}
             self._numbers = {name: number for number, name in self._names.items()}

@@ -47,7 +47,7 @@ from sluiceway.operators.kernels.held import (
     note,
 )
 from sluiceway.operators.kernels.pairwise import DISCARD_F, REMOVE_Y, compare
-from sluiceway.operators.kernels.shelf import CANDIDATE, MEASURES, TARGET, Shelf, dependence, equivalent
+from sluiceway.operators.kernels.shelf import CANDIDATE, MEASURES, TARGET, Shelf, dependence, dependences, equivalent
 from sluiceway.operators.selectors.columns import Block, ShelfSelector
 from sluiceway.operators.selectors.params import least_relevance, measure_of, one_of, share
 
@@ -68,10 +68,13 @@ def learn_columns(
             continue
         events.outcome[i] = SELECTED
         removed = 0
+        ready = 0
         for s in range(held.counts[HELD]):
             y = held.order[s]
             dep_Y = held.relevance[y]
-            v = dependence(shelf, CANDIDATE, y)
+            if s == ready:
+                ready = dependences(shelf, CANDIDATE, held.order, s, held.counts[HELD], held.found)
+            v = held.found[s]
             same = equivalent(shelf, CANDIDATE, y, v)
             found = compare(dep_F, dep_Y, v, same, largest, strict)
             if found == DISCARD_F:
