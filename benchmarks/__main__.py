@@ -13,7 +13,7 @@ from rich.console import Console
 
 from benchmarks.measure import Result
 
-BENCHMARKS = ("decode", "learners", "contenders", "flow")
+BENCHMARKS = ("decode", "learners", "contenders", "selectors", "flow")
 
 
 def main() -> None:
