@@ -284,6 +284,8 @@ class JoinedReader:
             self._held = self._instances.poll()
         if self._held is None:
             return None
+        if self._held.arrow:
+            raise FlowError("the instances hold Arrow batches, which `sluiceway apply` does not read: only `run` does")
         if self._held.stop > self._settled:
             self._settle()
         return self._release(self._held)
@@ -317,7 +319,7 @@ class JoinedReader:
         news, self._news = self._news, {}
         self.position = now.stop
         return JoinedPoll(
-            now.lane, now.start, now.stop, now.end, now.keys, now.values, now.offsets, now.next_offsets, news
+            now.lane, now.start, now.stop, now.end, now.keys, now.values, now.offsets, now.next_offsets, news=news
         )
 
     def _take(self, poll: RawPoll) -> None:

@@ -45,3 +45,15 @@ class ColumnRecord(NamedTuple):
     ts: int
     name: str | None
     values: NDArray[np.float64] | SparseColumn
+
+
+class ColumnTable(NamedTuple):
+    """Many columns of one record, accepted or refused together; `target`, if there, is a new one, come before them."""
+
+    offset: int
+    next_offset: int
+    ts: int
+    target: NDArray[np.float64] | None
+    names: list[str]
+    values: NDArray[np.float64]
+    """A row for each column."""

@@ -11,6 +11,8 @@ A member that is null counts as absent, and unknown members are ignored.
     id  a string that is not empty, or an integer, which becomes its decimal text.
     ts  an integer, milliseconds, 0 to 2**63 - 1.
 
+A message of Arrow holds many instances: `sluiceway.schemas.arrow`.
+
 Without `x`, a record with `id` and `y` is the later label of an earlier instance; any other is refused.
 `sluiceway.schemas.records` states the same rules as typed models; the tests hold the two to each other.
 """
@@ -29,6 +31,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from sluiceway.schemas.arrow import ARROW_HEADERS, read_instances
 from sluiceway.schemas.batch import BINARY_LABELS, UNLABELLED, InstanceBatch
 from sluiceway.schemas.lane import DeadLetter, LaneBatch, RawPoll, RawRecords
 from sluiceway.schemas.refusal import (
@@ -81,9 +84,15 @@ class Decoder:
         self._array = _ArrayNames(feature_names, max_features_per_instance)
         self._kept: OrderedDict[str, _Names] = OrderedDict()
         self._kept_bytes = 0
+        self._arrow_names: tuple[str, ...] = ()
 
     def decode(self, poll: RawPoll) -> LaneBatch:
-        """A batch a stream, in order of first appearance; every record refused becomes a dead letter."""
+        """A batch a stream, in order of first appearance; every record refused becomes a dead letter.
+
+        A message of Arrow makes a batch of its own, so a stream may have several, in their order.
+        """
+        if poll.arrow:
+            return self._decode_parts(poll)
         loads, targets, by_member = orjson.loads, self._targets, self._naming.by == "member"
         streams: dict[str, _Rows] = {}
         by_key: dict[bytes | None, _Rows] = {}
@@ -138,6 +147,54 @@ class Decoder:
         batches = [(stream, streams[stream].batch(offsets, next_offsets)) for _, stream in filled]
         self._keep_names(streams)
         return LaneBatch(poll.lane, poll.start, poll.stop, poll.end, batches, dead_letters, raw)
+
+    def _decode_parts(self, poll: RawPoll) -> LaneBatch:
+        """Messages of Arrow one by one, and what is between them as polls of their own."""
+        whole = LaneBatch(poll.lane, poll.start, poll.stop, poll.end, [], [])
+        start = 0
+        for row in (*sorted(poll.arrow), len(poll.values)):
+            if start < row:
+                parts = (part[start:row] for part in (poll.keys, poll.values, poll.offsets, poll.next_offsets))
+                between = self.decode(RawPoll(poll.lane, poll.start, poll.stop, False, *parts))  # type: ignore[arg-type]
+                whole.streams += between.streams
+                whole.dead_letters += between.dead_letters
+                whole.raw |= between.raw
+            if row < len(poll.values):
+                self._decode_arrow(poll, row, whole)
+            start = row + 1
+        return whole
+
+    def _decode_arrow(self, poll: RawPoll, row: int, whole: LaneBatch) -> None:
+        key, value, offset = poll.keys[row], poll.values[row], poll.offsets[row]
+        try:
+            stream = self._naming.stream(key, None, poll.lane)
+            given = read_instances(value, self._target, _text_of_id, self.max_features_per_instance)
+        except Refused as refused:
+            whole.dead_letters.append(refused.letter(offset, key, value, headers=ARROW_HEADERS))
+            return
+        names = tuple(given.names)
+        if names != self._arrow_names:
+            self._arrow_names = names
+        offsets, following = (np.full(len(given.y), at, dtype=np.int64) for at in (offset, poll.next_offsets[row]))
+        batch = InstanceBatch(
+            self._arrow_names,
+            given.indptr,
+            given.indices,
+            given.values,
+            given.y,
+            given.ts,
+            offsets,
+            following,
+            given.ids,
+        )
+        if len(batch):
+            whole.streams.append((stream, batch))
+
+    def _target(self, y: object) -> int:
+        try:
+            return self._targets[type(y), y]
+        except (KeyError, TypeError):
+            self._refuse_label(y)
 
     def _refuse_label(self, y: object) -> NoReturn:
         raise Refused("bad-label", f"the label y is {kind(y)}; accepted are {self._accepted}")
@@ -387,6 +444,8 @@ def _targets(classes: tuple[Label, ...]) -> dict[tuple[type, object], int]:
 def _text_of_id(id_: object) -> str:
     if type(id_) is int:
         return str(id_)
+    if type(id_) is str and id_:
+        return id_
     raise Refused("bad-id", f"id is {kind(id_)}, neither an integer nor a string that is not empty")
 
 

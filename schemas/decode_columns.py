@@ -6,6 +6,7 @@
 
 A target of classes holds strings, integers or booleans; classes that are not all integers are numbered in order of
 appearance. Everything else is finite numbers. Whether a column fits its target only the operator can tell.
+A message of Arrow holds many columns: `sluiceway.schemas.arrow`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from sluiceway.schemas.columns import ColumnRecord, SparseColumn
+from sluiceway.schemas.arrow import ARROW_HEADERS, read_columns
+from sluiceway.schemas.columns import ColumnRecord, ColumnTable, SparseColumn
 from sluiceway.schemas.lane import DeadLetter, LaneBatch, RawPoll, RawRecords
 from sluiceway.schemas.refusal import (
     MAX_TS,
@@ -47,22 +49,36 @@ class ColumnDecoder:
 
     def decode(self, poll: RawPoll) -> LaneBatch:
         """The records of each stream in order; every record refused becomes a dead letter."""
-        streams: dict[str, list[ColumnRecord]] = {}
+        streams: dict[str, list[ColumnRecord | ColumnTable]] = {}
         dead_letters: list[DeadLetter] = []
         raw: RawRecords = {}
-        for key, value, offset, next_offset in zip(
-            poll.keys, poll.values, poll.offsets, poll.next_offsets, strict=True
+        arrow = poll.arrow
+        for row, (key, value, offset, next_offset) in enumerate(
+            zip(poll.keys, poll.values, poll.offsets, poll.next_offsets, strict=True)
         ):
+            read: ColumnRecord | ColumnTable
             try:
-                record = self._read(value)
-                stream = self._naming.stream(key, record.get("stream"), poll.lane)
-                name, values = self._content(record)
+                if row in arrow:
+                    stream = self._naming.stream(key, None, poll.lane)
+                    read = self._table(value, offset, next_offset)
+                else:
+                    record = self._read(value)
+                    stream = self._naming.stream(key, record.get("stream"), poll.lane)
+                    read = ColumnRecord(offset, next_offset, _ts(record), *self._content(record))
             except Refused as refused:
-                dead_letters.append(refused.letter(offset, key, value))
+                headers = ARROW_HEADERS if row in arrow else ()
+                dead_letters.append(refused.letter(offset, key, value, headers=headers))
                 continue
-            streams.setdefault(stream, []).append(ColumnRecord(offset, next_offset, _ts(record), name, values))
+            streams.setdefault(stream, []).append(read)
             raw[offset] = key, value
         return LaneBatch(poll.lane, poll.start, poll.stop, poll.end, list(streams.items()), dead_letters, raw)
+
+    def _table(self, value: bytes | None, offset: int, next_offset: int) -> ColumnTable:
+        columns = read_columns(value)
+        target = None if columns.target is None else self._target(columns.target)
+        if target is not None and not np.isfinite(target).all():
+            raise Refused("bad-column", "the target holds a number that is not finite")
+        return ColumnTable(offset, next_offset, columns.ts, target, columns.names, columns.values)
 
     def _read(self, value: bytes | None) -> dict[str, Any]:
         try:

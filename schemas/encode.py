@@ -12,6 +12,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from sluiceway.schemas.arrow import CONTENT_TYPE
 from sluiceway.schemas.decode import Label
 from sluiceway.schemas.lane import DeadLetter, OutRecord
 
@@ -136,7 +137,7 @@ def predictions(
 
 
 def dead_letter(letter: DeadLetter, topic: str, partition: int) -> OutRecord:
-    """Key and value untouched, the reason in the headers."""
+    """Key and value untouched, the reason in the headers, after those without which the value cannot be read."""
     reason = {
         "class": letter.error_class,
         "message": letter.message,
@@ -146,15 +147,17 @@ def dead_letter(letter: DeadLetter, topic: str, partition: int) -> OutRecord:
         "offset": letter.offset,
     }
     headers = tuple((ERROR_HEADER + name, str(value).encode()) for name, value in reason.items())
-    return OutRecord(letter.offset, letter.key, letter.value, headers)
+    return OutRecord(letter.offset, letter.key, letter.value, letter.headers + headers)
 
 
 def dead_letter_line(record: OutRecord) -> bytes:
     """What `dead_letter` gave, as a line of a directory topic (without the line's end)."""
-    error: dict[str, str | int] = {name.removeprefix(ERROR_HEADER): value.decode() for name, value in record.headers}
-    for number in ("partition", "offset"):
-        error[number] = int(error[number])
-    line = {"error": error, "key_base64": _base64(record.key), "value_base64": _base64(record.value)}
+    told = {name.removeprefix(ERROR_HEADER): value.decode() for name, value in record.headers}
+    content_type = told.pop(CONTENT_TYPE, None)
+    error: dict[str, str | int] = {**told, "partition": int(told["partition"]), "offset": int(told["offset"])}
+    line: dict[str, Any] = {"error": error, "key_base64": _base64(record.key), "value_base64": _base64(record.value)}
+    if content_type is not None:
+        line["content_type"] = content_type
     return orjson.dumps(line)
 
 

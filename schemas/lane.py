@@ -32,6 +32,8 @@ class RawPoll:
     values: list[bytes | None]
     offsets: list[int]
     next_offsets: list[int]
+    arrow: frozenset[int] = frozenset()
+    """Rows that hold Arrow, which a message's `content-type` says; all others hold JSON."""
 
 
 class DeadLetter(NamedTuple):
@@ -43,6 +45,8 @@ class DeadLetter(NamedTuple):
     error_class: str
     message: str
     stage: str
+    headers: tuple[tuple[str, bytes], ...] = ()
+    """Those of its own without which it cannot be read."""
 
 
 @dataclass(slots=True)

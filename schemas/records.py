@@ -14,7 +14,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from sluiceway.schemas.decode import MAX_FEATURES_PER_INSTANCE, Label
 from sluiceway.schemas.decode_columns import MAX_ROWS, TargetType
@@ -294,6 +304,14 @@ class DeadLetterLine(_Output):
     error: Reason
     key_base64: str | None
     value_base64: str | None
+    content_type: Text | None = Field(default=None, description="Given if the value is not JSON.")
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, members: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        written: dict[str, Any] = members(self)
+        if self.content_type is None:
+            del written["content_type"]
+        return written
 
 
 JSON_SCHEMAS: Mapping[str, type[BaseModel]] = {

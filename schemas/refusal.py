@@ -26,6 +26,7 @@ ErrorClass = Literal[
     "bad-id",
     "bad-ts",
     "bad-column",
+    "bad-arrow",
     "orphan-label",
 ]
 
@@ -45,6 +46,7 @@ ERROR_CLASSES: Mapping[ErrorClass, str] = {
     "bad-id": "`id` is neither an integer nor a string that is not empty",
     "bad-ts": "`ts` is not an integer of milliseconds from 0 to 2**63 - 1",
     "bad-column": "a target or a feature column is malformed, not finite, or does not fit to what came before",
+    "bad-arrow": "the value is not an Arrow stream, though the message's `content-type` says so",
     "orphan-label": "no unlabelled instance is waiting for this later label",
 }
 """Every reason for which decoding refuses a record."""
@@ -63,8 +65,15 @@ class Refused(Exception):
         self.error_class = error_class
         self.message = message
 
-    def letter(self, offset: int, key: bytes | None, value: bytes | None, stage: str = STAGE) -> DeadLetter:
-        return DeadLetter(offset, key, value, self.error_class, cut(self.message, MESSAGE_LENGTH), stage)
+    def letter(
+        self,
+        offset: int,
+        key: bytes | None,
+        value: bytes | None,
+        stage: str = STAGE,
+        headers: tuple[tuple[str, bytes], ...] = (),
+    ) -> DeadLetter:
+        return DeadLetter(offset, key, value, self.error_class, cut(self.message, MESSAGE_LENGTH), stage, headers)
 
 
 class StreamNaming:
@@ -141,7 +150,7 @@ def kind(value: object) -> str:
 
 def show(value: object) -> str:
     """A string, number, boolean or null as in JSON, not too long, and fit for UTF-8."""
-    return cut(json.dumps(value, ensure_ascii=False), 80).encode(errors="replace").decode()
+    return cut(json.dumps(value, ensure_ascii=False, default=repr), 80).encode(errors="replace").decode()
 
 
 def cut(text: str, length: int) -> str:

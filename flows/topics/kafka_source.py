@@ -14,6 +14,7 @@ from sluiceway.errors import FlowError, SettingsError
 from sluiceway.flows.topics.bounds import RECORDS_A_POLL, Bounds
 from sluiceway.flows.topics.url import KafkaTopic
 from sluiceway.positions import parse_position
+from sluiceway.schemas.arrow import arrow_rows
 from sluiceway.schemas.lane import RawPoll
 
 DAY = 86_400.0
@@ -22,6 +23,7 @@ DAY = 86_400.0
 _offset = cast("Callable[[Message], int]", Message.offset)
 _key = cast("Callable[[Message], bytes | None]", Message.key)
 _value = cast("Callable[[Message], bytes | None]", Message.value)
+_headers = cast("Callable[[Message], list[tuple[str, bytes | None]] | None]", Message.headers)
 
 
 def _consumer(topic: KafkaTopic, user: kafka.Config) -> Consumer:
@@ -90,6 +92,7 @@ class KafkaReader:
 
     def _item(self, messages: list[Message], reached: int, *, end: bool) -> RawPoll:
         offsets = list(map(_offset, messages))
+        headers = list(map(_headers, messages))
         poll = RawPoll(
             lane=self._partition,
             start=self.position,
@@ -99,6 +102,7 @@ class KafkaReader:
             values=list(map(_value, messages)),
             offsets=offsets,
             next_offsets=[offset + 1 for offset in offsets],
+            arrow=arrow_rows(headers) if any(headers) else frozenset(),
         )
         self.position = reached
         self._last_item = time.monotonic()

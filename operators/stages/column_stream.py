@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -11,11 +12,13 @@ from sluiceway.operators.stages.emission import Reason
 from sluiceway.operators.stages.snapshots import SnapshotConfig, Snapshots
 from sluiceway.operators.stages.streams import StreamOutput
 from sluiceway.schemas import encode
-from sluiceway.schemas.columns import ColumnRecord
+from sluiceway.schemas.arrow import ARROW_HEADERS
+from sluiceway.schemas.columns import ColumnRecord, ColumnTable
 from sluiceway.schemas.lane import OutRecord, RawRecords
 from sluiceway.schemas.refusal import Refused
 
 STATE_VERSION = 1
+Record = ColumnRecord | ColumnTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,83 +51,135 @@ class ColumnStream:
         """Features of the last snapshot that have left since, and what made them redundant, since the target came."""
         self._snapshots = Snapshots(name, lane, config)
 
-    def process(self, batch: list[ColumnRecord], raw: RawRecords) -> StreamOutput:
+    def process(self, batch: Sequence[Record], raw: RawRecords) -> StreamOutput:
         output = StreamOutput([])
         row = 0
         while row < len(batch):
-            stop = self._block_end(batch, row)
-            block = batch[row:stop]
-            self._judge(block, raw, output)
-            reason = self._due()
-            if reason is not None:
-                output.snapshots.append(self._snapshot(reason, block[-1].offset, block[-1].next_offset))
-            row = stop
+            record = batch[row]
+            if isinstance(record, ColumnTable):
+                self._take_table(record, raw, output)
+                row += 1
+            elif record.name is None:
+                self._take_target(record, raw, output)
+                row += 1
+            else:
+                block = self._block(batch, row)
+                self._judge(block, raw, output)
+                self._emit(block[-1], output)
+                row += len(block)
         return output
 
-    def _block_end(self, batch: list[ColumnRecord], start: int) -> int:
-        """How many records can be judged before a snapshot may be due: a target, or columns up to then."""
+    def _steps(self) -> int:
+        """How many columns can be judged before a snapshot may be due."""
         emit = self._config.emit
-        if batch[start].name is None or emit.on_change:
-            return start + 1
-        left = emit.every - self._selector.version % emit.every if emit.every else len(batch)
-        stop = start
-        while stop < min(start + left, len(batch)) and batch[stop].name is not None:
-            stop += 1
-        return stop
+        if emit.on_change:
+            return 1
+        return emit.every - self._selector.version % emit.every if emit.every else sys.maxsize
+
+    def _block(self, batch: Sequence[Record], start: int) -> list[ColumnRecord]:
+        """The columns from a record on that can be judged together."""
+        block: list[ColumnRecord] = []
+        for record in batch[start : start + self._steps()]:
+            if isinstance(record, ColumnTable) or record.name is None:
+                break
+            block.append(record)
+        return block
 
     def _judge(self, block: list[ColumnRecord], raw: RawRecords, output: StreamOutput) -> None:
         """Learn from a block; a record that does not fit becomes a dead letter and changes nothing."""
-        version = self._selector.version
+        names = [record.name or "" for record in block]
         try:
-            if block[0].name is None:
-                self._selector.begin(block[0].values)  # type: ignore[arg-type]  # a target is never sparse
-                self._ts = max(self._ts, block[0].ts)
-                self._redundant.clear()
-                return
-            names = [record.name or "" for record in block]
             verdicts = self._selector.learn_features(names, [record.values for record in block])
         except ValueError as problem:
-            if len(block) > 1:  # nothing has changed: find the one that does not fit
-                for record in block:
-                    self._judge([record], raw, output)
+            if len(block) == 1:
+                self._refuse(block[0], problem, raw, output)
                 return
-            [record] = block
-            refused = Refused("bad-column", str(problem))
-            output.dead_letters.append(refused.letter(record.offset, *raw[record.offset], stage="select"))
+            for record in block:  # nothing has changed: find the one that does not fit
+                self._judge([record], raw, output)
             return
-        for step, (record, verdict) in enumerate(zip(block, verdicts, strict=True), start=1):
-            self._note(record, verdict, version + step, output)
+        self._note(names, verdicts, block, output)
 
-    def _note(self, record: ColumnRecord, verdict: Verdict, version: int, output: StreamOutput) -> None:
-        self._seen += 1
+    def _take_target(self, record: ColumnRecord, raw: RawRecords, output: StreamOutput) -> None:
+        try:
+            self._begin(record, record.values, output)
+        except ValueError as problem:
+            self._refuse(record, problem, raw, output)
+
+    def _begin(self, record: Record, target: Any, output: StreamOutput) -> None:
+        self._selector.begin(target)
         self._ts = max(self._ts, record.ts)
-        for removed in verdict.removed:
-            if self._snapshots.held(removed.feature):
-                self._redundant[removed.feature] = removed.by
-        if self._config.verdicts:
-            output.verdicts.append(
-                encode.verdict(
-                    offset=record.offset,
-                    flow=self._config.flow,
-                    stream=self.name,
-                    version=version,
-                    generation=self._selector.generation,
-                    feature=record.name or "",
-                    kept=verdict.kept,
-                    reason=verdict.reason,
-                    by=verdict.by,
-                    removed={removed.feature: removed.by for removed in verdict.removed},
-                    returned=verdict.returned,
-                    partition=self._lane,
-                )
-            )
+        self._redundant.clear()
+        self._emit(record, output)
+
+    def _take_table(self, table: ColumnTable, raw: RawRecords, output: StreamOutput) -> None:
+        """All columns, or none: where a snapshot may be due in their midst, they are tried on a copy before.
+
+        Columns that bring their target fit it.
+        """
+        if table.target is not None:
+            self._begin(table, table.target, output)
+        names, done = table.names, 0
+        try:
+            if table.target is None and self._steps() < len(names):
+                trial = self._config.selector_from_state(self._selector.state())
+                trial.learn_features(names, table.values)
+            while done < len(names):
+                part = slice(done, min(done + self._steps(), len(names)))
+                verdicts = self._selector.learn_features(names[part], table.values[part])
+                self._note(names[part], verdicts, [table] * len(verdicts), output)
+                self._emit(table, output)
+                done = part.stop
+        except ValueError as problem:
+            if done or table.target is not None:
+                raise
+            self._refuse(table, problem, raw, output)
+
+    def _refuse(self, record: Record, problem: ValueError, raw: RawRecords, output: StreamOutput) -> None:
+        headers = ARROW_HEADERS if isinstance(record, ColumnTable) else ()
+        refused = Refused("bad-column", str(problem))
+        output.dead_letters.append(
+            refused.letter(record.offset, *raw[record.offset], stage="select", headers=headers)
+        )
+
+    def _note(
+        self, names: Sequence[str], verdicts: Sequence[Verdict], records: Sequence[Record], output: StreamOutput
+    ) -> None:
+        """What became of columns, and from which records they came."""
+        version = self._selector.version - len(verdicts)
+        self._seen += len(verdicts)
+        self._ts = max(self._ts, max(record.ts for record in records))
+        for step, (name, verdict, record) in enumerate(zip(names, verdicts, records, strict=True), start=1):
+            for removed in verdict.removed:
+                if self._snapshots.held(removed.feature):
+                    self._redundant[removed.feature] = removed.by
+            if self._config.verdicts:
+                output.verdicts.append(self._verdict(name, verdict, version + step, record.offset))
+
+    def _verdict(self, name: str, verdict: Verdict, version: int, offset: int) -> OutRecord:
+        return encode.verdict(
+            offset=offset,
+            flow=self._config.flow,
+            stream=self.name,
+            version=version,
+            generation=self._selector.generation,
+            feature=name,
+            kept=verdict.kept,
+            reason=verdict.reason,
+            by=verdict.by,
+            removed={removed.feature: removed.by for removed in verdict.removed},
+            returned=verdict.returned,
+            partition=self._lane,
+        )
 
     # -- emitting ------------------------------------------------------------------------------------------------
 
-    def _due(self) -> Reason | None:
+    def _emit(self, record: Record, output: StreamOutput) -> None:
+        """The snapshot after a record, if one is due."""
         emit, selector = self._config.emit, self._selector
         changed = emit.on_change and self._snapshots.differs(selector.selected)
-        return emit.due(selector.version, self._snapshots.version, changed)
+        reason = emit.due(selector.version, self._snapshots.version, changed)
+        if reason is not None:
+            output.snapshots.append(self._snapshot(reason, record.offset, record.next_offset))
 
     def final(self, position: int) -> OutRecord | None:
         """The snapshot at the end of bounded input, unless this version has one already."""

@@ -129,8 +129,11 @@ def check_instances(
     return world
 
 
-WINDOWED = {"operator": {"name": "saola"}, "window": {"size": 120, "slide": 10}}
-DOUBLY = {"operator": {"name": "saola-stream", "refresh": 50}, "emit": {"every": 40, "on_change": True}}
+WINDOWED: dict[str, dict[str, Any]] = {"operator": {"name": "saola"}, "window": {"size": 120, "slide": 10}}
+DOUBLY: dict[str, dict[str, Any]] = {
+    "operator": {"name": "saola-stream", "refresh": 50},
+    "emit": {"every": 40, "on_change": True},
+}
 
 
 @pytest.mark.crash

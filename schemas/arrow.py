@@ -1,0 +1,237 @@
+"""Arrow: one Kafka message carries many columns, or many instances, as an Arrow IPC stream.
+
+The message's header decides: `content-type: application/vnd.apache.arrow.stream`; without it a value is JSON. Both may
+stand in one topic. Directory topics are lines of JSON and know no Arrow. A message is used as a whole, or is one dead
+letter, which keeps the header. It needs pyarrow: `pip install sluiceway[arrow]`.
+
+Columns (topic `features`): each field is a column of numbers, its name the feature's, in the order of the fields.
+Metadata of the schema:
+
+    sluiceway.target   the name of the field that is the target: a new one, against which the others are judged
+    sluiceway.ts       milliseconds, in decimal digits
+
+    table = pa.table({"y": target, "gene:TP53": [...], ...}).replace_schema_metadata({"sluiceway.target": "y"})
+
+Instances (topic `instances`): each row is an instance, each field a feature, a null an absent one. Fields called `id`,
+`ts` and `y` are what they are in JSON, not features. There are no later labels here: they go in records of JSON.
+
+Numbers are floats and integers of any width; columns of float64 reach the operator without being copied. The stream
+is the message's key, as always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sluiceway.schemas.refusal import MAX_TS, ErrorClass, Refused, cut, refuse_ts, show
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+CONTENT_TYPE = "content-type"
+ARROW = b"application/vnd.apache.arrow.stream"
+ARROW_HEADERS = ((CONTENT_TYPE, ARROW),)
+TARGET = b"sluiceway.target"
+TS = b"sluiceway.ts"
+RESERVED = ("id", "ts", "y")
+
+
+def arrow_rows(headers: Sequence[list[tuple[str, bytes | None]] | None]) -> frozenset[int]:
+    """The messages whose header says Arrow."""
+    said = ((row, name, value) for row, given in enumerate(headers) if given for name, value in given)
+    return frozenset(row for row, name, value in said if value == ARROW and name.lower() == CONTENT_TYPE)
+
+
+class Columns(NamedTuple):
+    """What a message of columns holds."""
+
+    ts: int
+    target: list[Any] | None
+    names: list[str]
+    values: NDArray[np.float64]
+    """A row for each column."""
+
+
+def read_columns(value: bytes | None) -> Columns:
+    """The columns of a message, or `Refused`."""
+    batch = _read(value)
+    names, metadata = batch.schema.names, batch.schema.metadata or {}
+    fields = list(range(len(names)))
+    target = None
+    _refuse_repeats(names, "bad-column")
+    if TARGET in metadata:
+        called = metadata[TARGET].decode(errors="replace")
+        if called not in names:
+            raise Refused("bad-column", f"sluiceway.target names {show(called)}, which is no field")
+        if batch.num_rows == 0:
+            raise Refused("bad-column", "the target has no rows")
+        target = batch.column(fields.pop(names.index(called))).to_pylist()
+        names.remove(called)
+    elif not names:
+        raise Refused("bad-column", "the message has no columns")
+    values = _numbers(value, batch, fields, "bad-column", nulls=False)
+    return Columns(_ts_of(metadata.get(TS)), target, names, values)
+
+
+class Instances(NamedTuple):
+    """What a message of instances holds, as compressed sparse rows."""
+
+    names: list[str]
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    values: NDArray[np.float64]
+    y: NDArray[np.int8]
+    ts: NDArray[np.int64]
+    ids: list[str | None] | None
+
+
+def read_instances(
+    value: bytes | None, target_of: Callable[[object], int], id_of: Callable[[object], str], limit: int
+) -> Instances:
+    """The instances of a message, or `Refused`.
+
+    `target_of` gives what a label is in a batch and `id_of` the text of an id; `limit` is how many features an instance
+    may have.
+    """
+    batch = _read(value)
+    _refuse_repeats(batch.schema.names, "bad-feature")
+    fields = [at for at, name in enumerate(batch.schema.names) if name not in RESERVED]
+    names = [batch.schema.names[at] for at in fields]
+    if len(fields) > limit:
+        present = sum(batch.column(at).is_valid().to_numpy(zero_copy_only=False).astype(np.int64) for at in fields)
+        if batch.num_rows and int(np.max(present)) > limit:
+            found = int(np.max(present))
+            raise Refused("too-many-features", f"an instance has {found} features, more than the {limit} allowed")
+    rows = np.ascontiguousarray(_numbers(value, batch, fields, "bad-feature", nulls=True).T)
+    there = rows != 0
+    indptr = np.zeros(batch.num_rows + 1, dtype=np.int64)
+    np.cumsum(np.count_nonzero(there, axis=1), out=indptr[1:])
+    ids, ts, y = (_optional(batch, name) for name in RESERVED)
+    return Instances(
+        names=names,
+        indptr=indptr,
+        indices=np.nonzero(there)[1].astype(np.int32),
+        values=rows[there],
+        y=np.array(_each(y, target_of), dtype=np.int8) if y else np.zeros(batch.num_rows, dtype=np.int8),
+        ts=np.array(_each(ts, _milliseconds), dtype=np.int64) if ts else np.zeros(batch.num_rows, dtype=np.int64),
+        ids=None if ids is None else [None if one is None else id_of(one) for one in ids],
+    )
+
+
+def _read(value: bytes | None) -> pa.RecordBatch:
+    """All rows of the message as one batch; whatever its bytes, it is safe to look at afterwards."""
+    try:
+        import pyarrow as pa
+    except ImportError:
+        from sluiceway.errors import FlowError
+
+        raise FlowError(
+            "the input holds Arrow batches, and pyarrow is not installed: nothing of them was used; install it"
+            " (pip install 'sluiceway[arrow]') and start the flow again"
+        ) from None
+    if value is None:
+        raise Refused("tombstone", "the message has no value")
+    if not value:
+        raise Refused("empty", "the message is empty")
+    try:
+        with pa.ipc.open_stream(pa.py_buffer(value)) as reader:
+            batches = list(reader)
+            if len(batches) == 1:
+                [batch] = batches
+            else:
+                table = pa.Table.from_batches(batches, reader.schema)
+                columns = [column.combine_chunks() for column in table.columns]
+                batch = pa.record_batch(columns, schema=reader.schema)
+        batch.validate(full=True)
+        batch.schema.names  # noqa: B018 - names that are not UTF-8
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
+        raise Refused("bad-arrow", f"the value is not an Arrow stream: {cut(str(problem), 200)}") from None
+    return batch
+
+
+def _refuse_repeats(names: list[str], error_class: ErrorClass) -> None:
+    if "" in names:
+        raise Refused(error_class, "a field's name is empty")
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise Refused(error_class, f"two fields are called {show(twice)}")
+
+
+def _numbers(
+    value: bytes | None, batch: pa.RecordBatch, fields: list[int], error_class: ErrorClass, *, nulls: bool
+) -> NDArray[np.float64]:
+    """The fields as rows of a table; a null is 0 where `nulls` may be."""
+    import pyarrow as pa
+
+    columns = [batch.column(at) for at in fields]
+    table = _in_place(value, columns, batch.num_rows)
+    if table is None:
+        table = np.empty((len(fields), batch.num_rows))
+        for row, (at, column) in enumerate(zip(fields, columns, strict=True)):
+            name = batch.schema.names[at]
+            if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
+                raise Refused(error_class, f"field {show(name)} is of type {column.type}, not of numbers")
+            if column.null_count:
+                if not nulls:
+                    raise Refused(error_class, f"column {show(name)} holds null, not a number")
+                column = column.fill_null(0)
+            table[row] = column.to_numpy(zero_copy_only=False)
+    with np.errstate(all="ignore"):
+        settled = bool(np.isfinite(table.sum()))
+    if not settled and not (finite := np.isfinite(table)).all():
+        row, place = divmod(int(np.argmin(finite)), batch.num_rows)
+        name = batch.schema.names[fields[row]]
+        raise Refused(error_class, f"field {show(name)} is {table[row, place]} in row {place}: not a finite number")
+    return table
+
+
+def _in_place(value: bytes | None, columns: list[pa.Array], rows: int) -> NDArray[np.float64] | None:
+    """Columns of float64 without nulls that lie evenly spaced in the message: a view of its bytes; else None."""
+    import pyarrow as pa
+
+    if not columns or not rows or value is None or {column.type for column in columns} != {pa.float64()}:
+        return None
+    if any(column.null_count or column.offset for column in columns):
+        return None
+    places = np.array([column.buffers()[1].address for column in columns], dtype=np.int64)
+    places -= np.frombuffer(value, dtype=np.uint8).__array_interface__["data"][0]
+    apart = int(places[1] - places[0]) if len(places) > 1 else 8 * rows
+    inside = places[0] >= 0 and places[-1] + 8 * rows <= len(value) and apart >= 8 * rows
+    if not inside or (np.diff(places) != apart).any():
+        return None
+    view = np.ndarray((len(columns), rows), np.float64, value, int(places[0]), (apart, 8))
+    return view if view.flags.aligned else None
+
+
+def _optional(batch: pa.RecordBatch, name: str) -> list[Any] | None:
+    return batch.column(name).to_pylist() if name in batch.schema.names else None
+
+
+def _each(values: list[Any], found: Callable[[object], int]) -> list[int]:
+    """A column has one type, so equal values are the same value."""
+    known: dict[object, int] = {None: 0}
+    for one in values:
+        try:
+            if one not in known:
+                known[one] = found(one)
+        except TypeError:  # a list
+            found(one)
+    return [known[one] for one in values]
+
+
+def _milliseconds(ts: object) -> int:
+    if type(ts) is not int or not 0 <= ts <= MAX_TS:
+        refuse_ts(ts)
+    return ts
+
+
+def _ts_of(digits: bytes | None) -> int:
+    if digits is None:
+        return 0
+    if not digits.isdigit() or int(digits) > MAX_TS:
+        raise Refused("bad-ts", f"sluiceway.ts is {cut(repr(digits), 80)}, not an integer from 0 to {MAX_TS}")
+    return int(digits)
