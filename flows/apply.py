@@ -38,6 +38,7 @@ from sluiceway.flows.topics.directory import DirectoryReader, partition_count
 from sluiceway.flows.topics.kafka_source import KafkaReader
 from sluiceway.flows.topics.source import Reader, TopicSource
 from sluiceway.flows.topics.url import DirectoryTopic, KafkaTopic, Topic
+from sluiceway.operators.adapters.failure import noted
 from sluiceway.schemas.decode import Decoder
 from sluiceway.schemas.lane import LaneOutput, OutRecord, RawPoll, lane_key
 
@@ -381,6 +382,7 @@ class Applier:
         self._feature_names = feature_names
         self._lanes: dict[int, dict[str, deque[Selection]]] = {}
 
+    @noted
     def __call__(self, poll: RawPoll) -> tuple[str, AppliedOutput]:
         assert isinstance(poll, JoinedPoll)
         selected = self._lanes.setdefault(poll.lane, {})

@@ -21,6 +21,7 @@ from sluiceway.flows.topics.kafka_source import KafkaReader, kafka_bounds
 from sluiceway.flows.topics.sink import TopicSink, Writer, WriterState
 from sluiceway.flows.topics.source import Reader, TopicSource
 from sluiceway.flows.topics.url import DirectoryTopic, KafkaTopic
+from sluiceway.operators.adapters.failure import noted
 from sluiceway.operators.adapters.lanes import select
 from sluiceway.operators.stages.column_stream import ColumnStreamConfig
 from sluiceway.operators.stages.emission import Emit
@@ -86,6 +87,7 @@ def open_reader(settings: Settings, running: Running, partition: int, position: 
     return DirectoryReader(topic, partition, start, bounds.stops[partition])
 
 
+@noted
 def _decode(decoder: Decoder | ColumnDecoder, poll: RawPoll) -> tuple[str, LaneBatch]:
     return lane_key(poll.lane), decoder.decode(poll)
 

@@ -24,6 +24,7 @@ from sluiceway.flows.stopping import Stop
 from sluiceway.flows.topics.bounds import Bounds
 from sluiceway.flows.topics.directory import partition_path
 from sluiceway.flows.topics.url import DirectoryTopic
+from sluiceway.operators.adapters.failure import first_failure, forget_failures
 from sluiceway.operators.stages import scale
 
 DEFAULT_CHECKPOINT_SECONDS = 2.0
@@ -225,6 +226,7 @@ def _refuse_strange_output(store: Store, settings: Settings, around: Surrounding
 def _execute(flow: Any, cluster: Cluster, checkpoint_seconds: float, store: Store | None) -> None:
     # Records and messages live for one poll and hold no cycles: looking for some among them every 700 allocations,
     # and through all imported modules now and then, costs a tenth of the flow's time.
+    forget_failures()
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 20, 50)
@@ -238,10 +240,18 @@ def _execute(flow: Any, cluster: Cluster, checkpoint_seconds: float, store: Stor
             recovery_config=None if store is None else store.config(),
         )
     except BaseException as problem:
-        reason = _innermost(problem)
+        failure = first_failure()
+        reason = _innermost(problem) or _innermost(failure)
         if reason is not None:
             raise reason from problem
         _refuse_address(problem, cluster)
+        if failure is not None:
+            raise failure from problem
+        if cluster.addresses and not isinstance(problem, Exception):  # the engine's panic
+            raise FlowError(
+                f"process {cluster.process}: another process of the flow has ended, so this one ends too; start all"
+                f" {len(cluster.addresses)} of them again"
+            ) from problem
         raise
 
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from bytewax.outputs import FixedPartitionedSink, StatefulSinkPartition
 
+from sluiceway.operators.adapters.failure import noted
 from sluiceway.schemas.lane import LaneOutput, lane_key
 
 WriterState = dict[str, Any]
@@ -37,6 +38,7 @@ class LaneSink(StatefulSinkPartition[LaneOutput, list[WriterState]]):
         self._writers = writers
         self._epoch = epoch
 
+    @noted
     def write_batch(self, items: list[LaneOutput]) -> None:
         self._epoch.touch(self)
         for item in items:
@@ -46,6 +48,7 @@ class LaneSink(StatefulSinkPartition[LaneOutput, list[WriterState]]):
     def commit(self) -> list[WriterState]:
         return [writer.commit() for writer in self._writers]
 
+    @noted
     def snapshot(self) -> list[WriterState]:
         return self._epoch.committed(self)
 
@@ -89,6 +92,7 @@ class TopicSink(FixedPartitionedSink[LaneOutput, list[WriterState]]):
     def part_fn(self, item_key: str) -> int:
         return int(item_key)  # lane keys sort as their numbers do, so this is the index among the sorted parts
 
+    @noted
     def build_part(self, step_id: str, for_part: str, resume_state: list[WriterState] | None) -> LaneSink:
         epoch = self._epochs.setdefault(threading.get_ident(), _Epoch(self._pool))
         return LaneSink(self._open_writers(int(for_part), resume_state), epoch)

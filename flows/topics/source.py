@@ -11,6 +11,7 @@ from bytewax.inputs import FixedPartitionedSource, StatefulSourcePartition
 from sluiceway.errors import FlowError
 from sluiceway.flows.progress import LaneProgress, Progress
 from sluiceway.flows.topics.bounds import RECORDS_A_POLL
+from sluiceway.operators.adapters.failure import noted
 from sluiceway.schemas.lane import RawPoll, lane_key
 
 PAUSE = timedelta(milliseconds=20)
@@ -40,6 +41,7 @@ class LaneSource(StatefulSourcePartition[RawPoll, int]):
         self._ended = False
         self._awake: datetime | None = None
 
+    @noted
     def next_batch(self) -> list[RawPoll]:
         if self._ended or self._stopping():
             raise StopIteration
@@ -80,6 +82,7 @@ class TopicSource(FixedPartitionedSource[RawPoll, int]):
     def list_parts(self) -> list[str]:
         return [lane_key(partition) for partition in range(self._partitions)]
 
+    @noted
     def build_part(self, step_id: str, for_part: str, resume_state: int | None) -> LaneSource:
         partition = int(for_part)
         if partition >= self._partitions:

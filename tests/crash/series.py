@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import signal
 import time
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -60,8 +59,7 @@ def die_placed(world: World, flow: Flow, deaths: Sequence[Placed], *, processes:
         code = children[victim].wait()
         stderr = children[victim].stderr
         if death.how == "raise":
-            # of several processes see test_an_exception_is_told: the engine may also abort while Python shuts down
-            assert code == 1 or (processes > 1 and code == -signal.SIGABRT), f"exit code {code}:\n{stderr}"
+            assert code == 1, f"exit code {code}:\n{stderr}"
             assert children[victim].events("placed")
         else:
             assert code == -9, f"it did not die at {death} but ended with {code}:\n{stderr}"

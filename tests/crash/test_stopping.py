@@ -117,22 +117,7 @@ def test_a_stall_says_that_the_transaction_timed_out(
     exact(broker, flow)
 
 
-@pytest.mark.parametrize(
-    "processes",
-    [
-        1,
-        pytest.param(
-            2,
-            marks=[
-                full,
-                pytest.mark.xfail(
-                    strict=True,
-                    reason="with several processes the engine panics or aborts; what a step raised is lost",
-                ),
-            ],
-        ),
-    ],
-)
+@pytest.mark.parametrize("processes", [1, 2])
 def test_an_exception_is_told(directories: DirectoryWorld, processes: int, tmp_path: Path, watched: Watched) -> None:
     flow = watched(directories.flow(f"exception {processes}", tmp_path))
     children = flow.start_all(How(die="one-lane:2", how="raise", pace=PACE), processes, only=0)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import traceback
 
 import typer
 
@@ -45,22 +47,34 @@ def sluiceway(
 
 def main() -> None:
     """Entry point. Exit codes: 0 done or stopped, 1 the world failed, 2 a user's mistake, 130 interrupted."""
+    code = _run()
+    if code and "BYTEWAX_ADDRESSES" in os.environ:
+        sys.stdout.flush()
+        os._exit(code)  # the engine's network threads may abort an orderly end, and the code with it
+    sys.exit(code)
+
+
+def _run() -> int:
     try:
         code = app(prog_name="sluiceway", standalone_mode=False)
     except SluicewayError as problem:
-        print(f"sluiceway: {problem}", file=sys.stderr)
-        sys.exit(problem.exit_code)
+        print(f"sluiceway: {problem}", file=sys.stderr, flush=True)
+        return problem.exit_code
     except Exception as problem:
-        print(f"sluiceway: {_usage(problem)}", file=sys.stderr)
-        sys.exit(2)
-    sys.exit(code if isinstance(code, int) else 0)
+        usage = _usage(problem)
+        if usage is None:  # a bug: all there is to say
+            traceback.print_exc()
+            return 1
+        print(f"sluiceway: {usage}", file=sys.stderr)
+        return 2
+    return code if isinstance(code, int) else 0
 
 
-def _usage(problem: Exception) -> str:
-    """The sentence for arguments that cannot be understood; anything else is a bug, and is raised again."""
+def _usage(problem: Exception) -> str | None:
+    """The sentence for arguments that cannot be understood; None for anything else."""
     tell = getattr(problem, "format_message", None)  # only the parser's own exceptions have it
     if tell is None:
-        raise problem
+        return None
     what = str(tell()).strip().rstrip(".")
     context = getattr(problem, "ctx", None)
     where = "" if context is None else f" (see `{context.command_path} --help`)"
