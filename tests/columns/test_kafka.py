@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import orjson
+import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
 from sluiceway.operators import registry
+from tests.columns.messages import CONTENT_TYPE, stream, table
 from tests.columns.worlds import SelectorWorld, Sent
 from tests.support import Topics
 
+Headers = Sequence[tuple[str, bytes]]
 DEATHS: list[str | float] = ["produced:2", "committed:2", 0.3, "one-lane:2", "soon:3"]
 FEW_DEATHS: list[str | float] = ["produced:2", 0.3, "one-lane:2"]
 BAD = (
@@ -41,12 +44,12 @@ class Table:
         self.names = [f"gene:{at}" for at in range(columns)]
 
 
-def column_messages(table: Table, lane: int) -> Iterator[Sent]:
+def column_messages(made: Table, lane: int) -> Iterator[Sent]:
     """The target, then columns, a twentieth of them not usable, and the target again when a fifth is left."""
-    key, count = table.stream.encode(), len(table.names)
-    target = orjson.dumps({"target": table.target.tolist()})
+    key, count = made.stream.encode(), len(made.names)
+    target = orjson.dumps({"target": made.target.tolist()})
     yield key, target, lane
-    for at, (name, values) in enumerate(zip(table.names, table.columns, strict=True)):
+    for at, (name, values) in enumerate(zip(made.names, made.columns, strict=True)):
         if at == count * 4 // 5:
             yield key, target, lane
         if at % 20 == 13:
@@ -54,36 +57,104 @@ def column_messages(table: Table, lane: int) -> Iterator[Sent]:
         yield key, orjson.dumps({"name": name, "values": values.tolist(), "ts": at}), lane
 
 
-def last_generation(table: Table) -> tuple[list[str], NDArray[np.float64]]:
-    start = len(table.names) * 4 // 5
-    return table.names[start:], table.columns[start:]
+def last_generation(made: Table) -> tuple[list[str], NDArray[np.float64]]:
+    start = len(made.names) * 4 // 5
+    return made.names[start:], made.columns[start:]
+
+
+def column_world(topics: Topics, place: Path, sent: Iterator[Sent], headers: Headers = ()) -> SelectorWorld:
+    return SelectorWorld(
+        topics,
+        place,
+        "features",
+        sent,
+        lanes=2,
+        carries=("selections", "verdicts", "dead_letters"),
+        headers=headers,
+        sections={"operator": {"name": "saola"}, "emit": {"every": 50, "on_change": True, "min_gap": 10}},
+    )
+
+
+def check_finals(world: SelectorWorld, tables: Sequence[Table]) -> None:
+    """The last snapshot is what the selector itself says of the last generation."""
+    finals = {one["stream"]: one for one in world.values("selections")}
+    for made in tables:
+        model = registry.get("saola").cls()
+        model.begin(made.target)
+        model.learn_features(*last_generation(made))
+        final = finals[made.stream]
+        assert (final["version"], final["generation"]) == (len(made.names), 1)
+        selected = [(entry["feature"], entry["weight"]) for entry in final["selected"]]
+        assert selected == [(entry.feature, entry.weight) for entry in model.selected]
+        assert len(selected) > 3
 
 
 def check_columns(topics: Topics, place: Path, columns: int, rows: int, pace: int) -> None:
     tables = [Table(f"study-{number}", columns // 2, rows) for number in range(2)]
-    world = SelectorWorld(
-        topics,
-        place,
-        "features",
-        (sent for lane, table in enumerate(tables) for sent in column_messages(table, lane)),
-        lanes=2,
-        carries=("selections", "verdicts", "dead_letters"),
-        operator={"name": "saola"},
-        emit={"every": 50, "on_change": True, "min_gap": 10},
+    world = column_world(
+        topics, place, (sent for lane, made in enumerate(tables) for sent in column_messages(made, lane))
     )
     assert len(world.values("verdicts")) == columns
-    finals = {one["stream"]: one for one in world.values("selections")}
-    for table in tables:
-        model = registry.get("saola").cls()
-        model.begin(table.target)
-        model.learn_features(*last_generation(table))
-        final = finals[table.stream]
-        assert (final["version"], final["generation"]) == (columns // 2, 1)
-        selected = [(entry["feature"], entry["weight"]) for entry in final["selected"]]
-        assert selected == [(entry.feature, entry.weight) for entry in model.selected]
-        assert len(selected) > 3
+    check_finals(world, tables)
     assert len(world.expected["dead_letters"][0]) == len([at for at in range(columns // 2) if at % 20 == 13])
     assert world.survives(DEATHS, pace=pace) > 0
+
+
+def arrow_messages(made: Table, lane: int) -> Iterator[Sent]:
+    """The same without what cannot be used: batches of 40 columns, two with a target; and two that cannot be used."""
+    key, half = made.stream.encode(), len(made.names) * 4 // 5
+    for first, last in ((0, half), (half, len(made.names))):
+        for start in range(first, last, 40):
+            part = range(start, min(start + 40, last))
+            fields = [(made.names[at], pa.array(made.columns[at])) for at in part]
+            metadata = {"sluiceway.ts": str(part[-1])}
+            if start == first:
+                fields.append(("the target", pa.array(made.target)))
+                metadata["sluiceway.target"] = "the target"
+            yield key, stream(table(fields, metadata)), lane
+        yield key, stream(table([("short", [1.0])])), lane
+
+
+@pytest.mark.crash
+def test_arrow_gives_the_same_and_survives(topics: Topics, tmp_path: Path) -> None:
+    tables = [Table(f"study-{number}", 800, 200) for number in range(2)]
+    by_json = column_world(
+        topics,
+        _folder(tmp_path, "json"),
+        (
+            sent
+            for lane, made in enumerate(tables)
+            for sent in column_messages(made, lane)
+            if sent[1] is not None and sent[1] not in BAD
+        ),
+    )
+    arrow = column_world(
+        topics,
+        _folder(tmp_path, "arrow"),
+        (sent for lane, made in enumerate(tables) for sent in arrow_messages(made, lane)),
+        [CONTENT_TYPE],
+    )
+    check_finals(arrow, tables)
+    for carries in ("selections", "verdicts"):
+        assert _apart_from_places(arrow, carries) == _apart_from_places(by_json, carries)
+    for lane in range(2):
+        dead = arrow.expected["dead_letters"][lane]
+        assert [record.headers[0] for record in dead] == [CONTENT_TYPE] * 2
+        assert {dict(record.headers)["sluiceway.error.class"] for record in dead} == {b"bad-column"}
+    assert arrow.survives(FEW_DEATHS, pace=1) > 0
+
+
+def _folder(place: Path, name: str) -> Path:
+    (place / name).mkdir()
+    return place / name
+
+
+def _apart_from_places(world: SelectorWorld, carries: str) -> list[dict[str, Any]]:
+    records = world.values(carries)
+    for record in records:
+        for member in ("source", "at", "flow", "ts"):
+            record.pop(member, None)
+    return records
 
 
 @pytest.mark.crash
@@ -122,7 +193,7 @@ def check_instances(
         (sent for lane in range(2) for sent in instance_messages(f"stream-{lane}", instances // 2, lane)),
         lanes=2,
         carries=("selections", "dead_letters"),
-        **sections,
+        sections=sections,
     )
     assert len(world.expected["dead_letters"][1]) == instances // 2 // 50
     assert world.survives(FEW_DEATHS, pace=pace) > 0

@@ -36,7 +36,8 @@ class SelectorWorld:
         *,
         lanes: int,
         carries: Sequence[str],
-        **sections: Mapping[str, Any],
+        sections: Mapping[str, Mapping[str, Any]],
+        headers: Iterable[tuple[str, bytes]] = (),
     ) -> None:
         self._topics = topics
         self._place = place
@@ -46,7 +47,7 @@ class SelectorWorld:
         self._sections = sections
         self._name = topics.group(f"{role}-flow")
         self._input = topics(role, lanes)
-        produce(topics.bootstrap, self._input, sent, {"compression.type": "lz4"})
+        produce(topics.bootstrap, self._input, sent, {"compression.type": "lz4"}, headers)
         reference = self.flow("reference")
         reference.finish()
         self.expected = self.read(reference)

@@ -44,8 +44,12 @@ def produce(
     topic: str,
     records: Iterable[tuple[Bytes, Bytes] | tuple[Bytes, Bytes, int]],
     settings: Mapping[str, str | int] | None = None,
+    headers: Iterable[tuple[str, bytes]] = (),
 ) -> int:
-    """Write (key, value) or (key, value, partition) records in order; return how many; raise any failure."""
+    """Write (key, value) or (key, value, partition) records in order, all with these headers.
+
+    Returns how many; raises any failure.
+    """
     basic: dict[str, str | int | bool] = {"bootstrap.servers": bootstrap, "enable.idempotence": True}
     producer = Producer({**basic, "linger.ms": 5, "log_level": 0, **(settings or {})})
     producer.list_topics(topic, timeout=30)  # connects at once
@@ -55,11 +59,14 @@ def produce(
         if error is not None:
             failures.append(error)
 
+    told: list[tuple[str, str | bytes | None]] | None = [*headers] or None
     count = 0
     for key, value, *partition in records:
         while True:
             try:
-                producer.produce(topic, value, key, partition[0] if partition else -1, on_delivery=delivered)
+                producer.produce(
+                    topic, value, key, partition[0] if partition else -1, on_delivery=delivered, headers=told
+                )
                 break
             except BufferError:
                 producer.poll(0.1)
