@@ -35,7 +35,7 @@ class Partial:
         self.features += [i for i in np.flatnonzero(x).tolist() if i not in self.features]
 
     def cut(self, w: Vector) -> Vector:
-        self.cuts += np.count_nonzero(w) > self.k
+        self.cuts += int(np.count_nonzero(w) > self.k)
         return self.truncate(w)
 
 
