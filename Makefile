@@ -27,7 +27,7 @@ crash: $(READY) ## the whole crash series; `make test` runs its fast subset
 	$(PY) -m pytest -m crash --crash-full $(ARGS)
 
 broker: $(READY) ## a Kafka broker in the foreground; prints its address
-	@$(PY) -m tests.support $(ARGS)
+	@docker/broker/start $(ARGS)
 
 docs: $(READY) ## what README.md and docs/ say of settings, operators and figures, made anew
 	@$(PY) -m tests.docs $(ARGS)
