@@ -13,7 +13,7 @@ from rich.console import Console
 
 from benchmarks.measure import Result
 
-BENCHMARKS = ("decode", "learners", "contenders", "selectors", "flow")
+BENCHMARKS = ("decode", "learners", "contenders", "selectors", "flow", "columns")
 
 
 def main() -> None:
