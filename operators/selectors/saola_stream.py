@@ -296,6 +296,8 @@ class SaolaStream:
 
     def _find(self) -> list[tuple[str, float]]:
         """The selection of now: names and relevances."""
+        if self._version == 0:
+            return []
         if self._found is None:
             features = [place for place in self._places if place[0] != _TARGET]
             names = list(dict.fromkeys(name for name, _ in features))

@@ -250,3 +250,11 @@ def test_long_streams(operator: str, seed: int) -> None:
         assert len(whole.selections) > 5
         ragged = polls(messages, rng.integers(0, len(messages), size=12).tolist())
         assert kind.run(ragged, [2, 5, 6]) == whole
+
+
+@pytest.mark.parametrize("params", [LENIENT, MEASURED])
+def test_a_selector_put_away_before_it_has_learnt(params: dict[str, Any]) -> None:
+    """Its stream has seen an instance, but none with a label."""
+    kind = unscored({**params, "refresh": 5}, Emit(every=1, on_change=True))
+    messages = [message("s", {"x": {"a": 1}}), message("s", {"x": {"a": 1}, "y": 1})]
+    assert kind.run(polls(messages, [1]), [1]) == kind.whole(messages)
