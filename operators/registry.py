@@ -108,7 +108,7 @@ OPERATORS: Mapping[str, Entry] = MappingProxyType(
             kind="learner",
             summary="passive-aggressive steps inside an L1 ball on a growing feature space, a proportion of it kept",
             paper=_STSD_PAPER,
-            time='O(nnz log k) amortised, k the weights kept; O(nnz + k) with selection = "random"',
+            time='O(nnz + √(k nnz)) amortised, k the weights kept; O(nnz + k) with many equal or selection = "random"',
             state="O(k + features seen, up to max_features)",
         ),
         "pa": Entry(

@@ -37,7 +37,20 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
         return compiled  # type: ignore[no-any-return]
     stored = compiled._cache._cache_file  # noqa: SLF001
     stored._source_stamp = (stored._source_stamp, _KERNELS)  # noqa: SLF001
+    stored._load_index = _or_nothing(stored._load_index)  # noqa: SLF001
     return compiled  # type: ignore[no-any-return]
+
+
+def _or_nothing(load_index: Callable[[], dict[Any, Any]]) -> Callable[[], dict[Any, Any]]:
+    """What an earlier release has kept may name modules or classes that are gone: then nothing is kept."""
+
+    def loaded() -> dict[Any, Any]:
+        try:
+            return load_index()
+        except (ImportError, AttributeError):
+            return {}
+
+    return loaded
 
 
 def is_compiled(function: Callable[..., Any]) -> bool:

@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sluiceway.operators.kernels.compile import kernel
-from sluiceway.operators.kernels.heap import Heap, admit, note_all, rebuild, reweigh, vacate
+from sluiceway.operators.kernels.fringe import SEATED, Fringe, admit, forget, note_all, vacate, watch
 from sluiceway.operators.kernels.slots import ACTIVE, Model, Rows, bounded, settle
+from sluiceway.operators.kernels.truncation import truncate
 
 SCALE, TOTAL, STALE, ALL = 0, 1, 2, 3
-"""In `lazy`: the scale; Σ|m.weight|; how many changes of a slot ago that was made anew; whether all slots have changed
-in this row."""
+"""In `lazy`: the scale; Σ|m.weight|; how many changes of a slot ago that was made anew; whether all slots
+have changed in this row."""
 
 _SMALL = 2.0**-400
 _LARGE = 2.0**60
@@ -59,10 +60,11 @@ def step_row(rows: Rows, row: int, m: Model, lazy: NDArray[np.float64], step: fl
     wild = largest >= _LARGE or lazy[SCALE] * lazy[TOTAL] >= _LARGE
     if wild:
         unload(m, lazy)
+    inverse = 1.0 / lazy[SCALE]
     entrants = 0
     for j in range(first, rows.indptr[row + 1]):
         slot = m.touched[j - first]
-        change = bounded(step * rows.values[j] / lazy[SCALE])
+        change = bounded(step * rows.values[j] * inverse)
         if slot > 0:
             before = m.weight[slot]
             after = bounded(before + change)
@@ -122,10 +124,18 @@ def _forget_nothing(m: Model, lazy: NDArray[np.float64]) -> None:
 
 @kernel
 def add_up(m: Model, lazy: NDArray[np.float64]) -> None:
-    total = 0.0
-    for slot in range(1, m.counts[ACTIVE] + 1):
-        total += abs(m.weight[slot])
-    lazy[TOTAL] = total
+    """In four sums, so that additions need not wait for each other."""
+    active = m.counts[ACTIVE]
+    a = b = c = d = 0.0
+    whole = 1 + active // 4 * 4
+    for slot in range(1, whole, 4):
+        a += abs(m.weight[slot])
+        b += abs(m.weight[slot + 1])
+        c += abs(m.weight[slot + 2])
+        d += abs(m.weight[slot + 3])
+    for slot in range(whole, active + 1):
+        a += abs(m.weight[slot])
+    lazy[TOTAL] = (a + b) + (c + d)
     lazy[STALE] = 0.0
 
 
@@ -142,58 +152,67 @@ def unload(m: Model, lazy: NDArray[np.float64]) -> None:
 
 
 @kernel
-def keep_largest(rows: Rows, row: int, m: Model, h: Heap, entrants: int, k: int, lazy: NDArray[np.float64]) -> bool:
+def keep_largest(
+    rows: Rows, row: int, m: Model, fringe: Fringe, entrants: int, k: int, lazy: NDArray[np.float64]
+) -> bool:
     """w <- truncate(w, k), after the step of the row. Whether the set of non-zero weights changed."""
     changed = False
     if lazy[ALL] != 0.0:
-        changed = _vacate_all_zeros(m, h, lazy)
-    else:
+        changed = _vacate_zeros(m, fringe, lazy)
+    elif watch(rows, row, m, fringe):
+        changed = True
         first = rows.indptr[row]
         for j in range(first, rows.indptr[row + 1]):
-            if m.touched[j - first] > 0:
-                slot = m.slot_of[rows.indices[j]]
-                if m.weight[slot] != 0.0:
-                    reweigh(h, m, slot)
-                else:
-                    vacate(h, m, slot)
-                    changed = True
+            slot = m.slot_of[rows.indices[j]]
+            if m.touched[j - first] > 0 and m.weight[slot] == 0.0:
+                vacate(fringe, m, slot)
+    arriving = 0
     for e in range(entrants):
-        if m.entrant[e] != 0.0:
-            more = admit(h, m, e, k)
-            if more >= 0.0:
-                changed = True
-                lazy[TOTAL] += more
-                lazy[STALE] += 1.0
+        m.entrant[arriving] = m.entrant[e]
+        m.entrant_name[arriving] = m.entrant_name[e]
+        arriving += m.entrant[e] != 0.0
+    lazy[TOTAL] += admit(fringe, m, arriving, k)
+    lazy[STALE] += arriving
+    changed |= fringe.counts[SEATED] > 0
     if lazy[STALE] > m.counts[ACTIVE]:
         add_up(m, lazy)
     if lazy[SCALE] < _SMALL:
         unload(m, lazy)
         _forget_nothing(m, lazy)
-        changed |= _vacate_all_zeros(m, h, lazy)
-    return changed
+        changed |= _vacate_zeros(m, fringe, lazy)
+    return bool(changed)
 
 
 @kernel
-def _vacate_all_zeros(m: Model, h: Heap, lazy: NDArray[np.float64]) -> bool:
+def _vacate_zeros(m: Model, fringe: Fringe, lazy: NDArray[np.float64]) -> bool:
     lazy[ALL] = 0.0
-    rebuild(h, m)
+    forget(fringe)
     active = m.counts[ACTIVE]
     for slot in range(active, 0, -1):
         if m.weight[slot] == 0.0:
-            vacate(h, m, slot)
+            vacate(fringe, m, slot)
     return bool(m.counts[ACTIVE] < active)
 
 
 @kernel
-def keep_non_zero(m: Model, h: Heap, entrants: int, lazy: NDArray[np.float64]) -> bool:
-    """Where the heap is not used: slots are given up and taken. Whether the set of non-zero weights changed."""
-    lazy[ALL] = 0.0
-    changed = settle(m, entrants)
+def keep_few(m: Model, fringe: Fringe, entrants: int, k: int, lazy: NDArray[np.float64]) -> bool:
+    """The same where k is so small that going through all weights is quicker than the fringe, which stays empty."""
+    return _end_row(m, fringe, lazy, truncate(m, entrants, k))
+
+
+@kernel
+def keep_non_zero(m: Model, fringe: Fringe, entrants: int, lazy: NDArray[np.float64]) -> bool:
+    """Slots are given up and taken. Whether the set of non-zero weights changed."""
+    return _end_row(m, fringe, lazy, settle(m, entrants))
+
+
+@kernel
+def _end_row(m: Model, fringe: Fringe, lazy: NDArray[np.float64], changed: bool) -> bool:
     if lazy[SCALE] < _SMALL:
         unload(m, lazy)
         _forget_nothing(m, lazy)
-        lazy[ALL] = 0.0
         changed |= settle(m, 0)
+    lazy[ALL] = 0.0
     add_up(m, lazy)
-    note_all(h)
+    note_all(fringe)
     return changed

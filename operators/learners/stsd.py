@@ -35,11 +35,12 @@ from numpy.typing import NDArray
 
 from sluiceway.operators.kernels.compile import kernel
 from sluiceway.operators.kernels.features import SEEN, Features, has_room, look
-from sluiceway.operators.kernels.heap import Heap, rebuild
+from sluiceway.operators.kernels.fringe import Fringe
 from sluiceway.operators.kernels.lazy import (
     SCALE,
     STALE,
     TOTAL,
+    keep_few,
     keep_largest,
     keep_non_zero,
     project,
@@ -76,8 +77,8 @@ def step_size(rule: int, margin: float, sq: float, C: float) -> float:
 @kernel
 def learn_rows(
     rows: Rows, start: int, stop: int, m: Model, scores: NDArray[np.float64], until_change: bool,
-    seen: Features, limit: int, h: Heap, lazy: NDArray[np.float64],
-    rule: int, C: float, lam: float, proportion: float, at_random: bool, seed: int,
+    seen: Features, limit: int, fringe: Fringe, lazy: NDArray[np.float64],
+    rule: int, C: float, lam: float, proportion: float, at_random: bool, seed: int, few: int,
 ) -> int:  # fmt: skip
     for row in range(start, stop):
         f = score_row(rows, row, m, lazy[SCALE])
@@ -99,9 +100,11 @@ def learn_rows(
         if at_random:
             if d > k:
                 thin_out(m, entrants, k, d, seed)
-            changed = keep_non_zero(m, h, entrants, lazy)
+            changed = keep_non_zero(m, fringe, entrants, lazy)
+        elif k <= few:
+            changed = keep_few(m, fringe, entrants, k, lazy)
         else:
-            changed = keep_largest(rows, row, m, h, entrants, k, lazy)
+            changed = keep_largest(rows, row, m, fringe, entrants, k, lazy)
         if changed and until_change:
             return row + 1
     return stop
@@ -121,6 +124,8 @@ class STSD(CountingLearner):
 
     NAME: ClassVar[str] = "stsd"
     KERNEL = learn_rows
+    FEW: ClassVar[int] = 512
+    """Up to so many weights kept, a row goes through all of them."""
 
     def __init__(
         self,
@@ -147,9 +152,10 @@ class STSD(CountingLearner):
         self._update = one_of("update", update, ("pa", "perceptron"))
         self._seed = whole_number("seed", seed, least=0, most=2**63 - 1)
         self._lazy = np.array((1.0, 0.0, 0.0, 0.0))
-        self._heap = Heap(
+        self._fringe = Fringe(
+            counts=np.zeros(2, dtype=np.int64),
+            bound=np.zeros(1),
             slot=np.zeros(1, dtype=np.int32),
-            size=np.zeros(1),
             place=np.zeros(1, dtype=np.int32),
             moves=np.zeros(_NOTED + 1, dtype=np.int32),
         )
@@ -181,8 +187,6 @@ class STSD(CountingLearner):
     def _restore(self, state: Mapping[str, Any]) -> None:
         super()._restore(state)
         self._lazy[[SCALE, TOTAL, STALE]] = state["scale"], state["total"], state["stale"]
-        self._grow_heap()
-        rebuild(self._heap, self._model)
 
     @property
     def _scale(self) -> float:
@@ -195,29 +199,29 @@ class STSD(CountingLearner):
         return self._scale * super()._weight_in(slot)
 
     def _moved_slots(self, active: int) -> list[int]:
-        noted = int(self._heap.moves[0])
-        if noted == len(self._heap.moves):
+        noted = int(self._fringe.moves[0])
+        if noted == len(self._fringe.moves):
             moved = super()._moved_slots(active)
         else:
-            slots = set(self._heap.moves[1 : noted + 1].tolist())
+            slots = set(self._fringe.moves[1 : noted + 1].tolist())
             moved = sorted(slot for slot in slots if slot <= active)
-        self._heap.moves[0] = 0
+        self._fringe.moves[0] = 0
         return moved
 
-    def _grow_heap(self) -> None:
-        more = len(self._model.weight) - len(self._heap.slot)
+    def _grow_fringe(self) -> None:
+        more = len(self._model.weight) - len(self._fringe.slot)
         if more > 0:
-            grown = {by: np.pad(getattr(self._heap, by), (0, more)) for by in ("slot", "size", "place")}
-            self._heap = self._heap._replace(**grown)
+            grown = {by: np.pad(getattr(self._fringe, by), (0, more)) for by in ("slot", "place")}
+            self._fringe = self._fringe._replace(**grown)
 
     def _learn_counted(
         self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool
     ) -> int:
-        self._grow_heap()
+        self._grow_fringe()
         return learn_rows(
             rows, start, stop, self._model, scores, until_change,
-            self._seen, self._max_features, self._heap, self._lazy,
+            self._seen, self._max_features, self._fringe, self._lazy,
             PERCEPTRON if self._update == "perceptron" else self._variant,
             self._C, self._lam, 1.0 if self._selection == "all" else self._proportion,
-            self._selection == "random", self._seed,
+            self._selection == "random", self._seed, self.FEW,
         )  # fmt: skip
