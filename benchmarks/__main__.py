@@ -6,7 +6,9 @@ import argparse
 import importlib
 import platform
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import orjson
 from rich.console import Console
@@ -16,15 +18,23 @@ from benchmarks.measure import Result
 BENCHMARKS = ("decode", "learners", "contenders", "selectors", "flow", "columns")
 
 
+def _kept(path: Path, besides: Sequence[str]) -> list[dict[str, Any]]:
+    """What earlier runs of other benchmarks have left."""
+    if not path.exists():
+        return []
+    return [result for result in orjson.loads(path.read_bytes())["results"] if result["benchmark"] not in besides]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}; default: all")
-    parser.add_argument("--json", type=Path, default=Path("benchmarks/results/latest.json"), help="where to keep them")
+    parser.add_argument("--json", type=Path, default=Path("docs/measured.json"), help="where to keep the results")
     given = parser.parse_args()
     unknown = [name for name in given.names if name not in BENCHMARKS]
     if unknown:
         parser.error(f"there is no benchmark {unknown[0]!r}; there are {', '.join(BENCHMARKS)}")
-    console, kept = Console(), []
+    console = Console()
+    kept = _kept(given.json, besides=given.names or BENCHMARKS)
     for name in given.names or BENCHMARKS:
         with console.status(f"measuring {name} ..."):
             results: list[Result] = importlib.import_module(f"benchmarks.{name}").main()

@@ -26,7 +26,7 @@ from sluiceway.schemas.refusal import ERROR_CLASSES
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-RESULTS = ROOT / "benchmarks" / "results" / "latest.json"
+RESULTS = DOCS / "measured.json"
 FIGURES = DOCS / "operators" / "figures"
 BLOCK = re.compile(r"(<!-- generated: ([\w -]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
