@@ -82,7 +82,8 @@ class Running:
         self._process.send_signal(number)
 
     def stop(self, timeout: float = RUN_SECONDS) -> Done:
-        """SIGTERM, and wait."""
+        """SIGTERM to a flow that has begun, and wait; before that there is nothing to finish, and it just ends."""
+        self.until(lambda: " partitions, " in self.stderr, timeout)
         self.send(signal.SIGTERM)
         return self.wait(timeout)
 
