@@ -220,7 +220,10 @@ def figures(_: str) -> str:
     if not RESULTS.exists():
         return "Not measured yet: `make bench`, then `make docs`, fills this in."
     kept = json.loads(RESULTS.read_text())
-    parts = [f"Measured {kept['at'][:10]} with Python {kept['python']} by `make bench`."]
+    parts = [
+        f"Measured until {kept['at'][:10]} with Python {kept['python']} by the programs under `benchmarks/`, on two"
+        " cores that other work shared: trust the ratios, not the times."
+    ]
     for result in kept["results"]:
         columns = list(dict.fromkeys(name for row in result["rows"] for name in row))
         rows = [[_number(row.get(name, "")) for name in columns] for row in result["rows"]]
