@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,8 +26,9 @@ class RankedSelector(ShelfSelector):
         self._rule = rule
         self._max_features = whole_number("max_features", max_features, least=1, most=2**30)
 
+    @abstractmethod
     def _least(self) -> float:
-        raise NotImplementedError
+        """The least relevance that is held at all."""
 
     def metrics(self) -> dict[str, float]:
         return super().metrics() | {
