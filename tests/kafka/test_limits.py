@@ -91,7 +91,6 @@ def test_a_topic_that_may_not_be_written(topics: Topics, tmp_path: Path) -> None
     assert f"topic {flow.topic['selections']!r} (selections) may not be written" in refused.sentence
 
     topics.allow_write(flow.topic["selections"])
-    flow.write(input={"stop": "end"})
     with flow.start() as running:
         running.until(lambda: len(flow.out("predictions")) == 200)
         assert running.stop().code == 0
