@@ -133,10 +133,10 @@ def runs(folder: Path) -> int:
 def tables(folder: Path, advance: Callable[[str], None]) -> Iterator[Cell]:
     """`advance` is called after each run; the cells come as they are done."""
     for data in there(folder):
-        parts = list(_parts(folder / f"{data}.npz", data))
+        splits = list(parts(folder / f"{data}.npz", data))
         for method, printed in PAPER[data].items():
             counts, knn, tree = [], [], []
-            for train, test in parts:
+            for train, test in splits:
                 chosen = _selected(train, *operator_of(method, data in DISCRETE))
                 counts.append(len(chosen) + (method == "Alpha-investing"))
                 if test is not None and len(chosen):
@@ -146,7 +146,8 @@ def tables(folder: Path, advance: Callable[[str], None]) -> Iterator[Cell]:
             yield _compared(data, method, printed, counts, knn, tree)
 
 
-def _parts(path: Path, data: str) -> Iterator[tuple[Part, Part | None]]:
+def parts(path: Path, data: str) -> Iterator[tuple[Part, Part | None]]:
+    """Training and test part of a data set, as often as the paper's table needs another split."""
     with np.load(path) as arrays:
         kept = dict(arrays)
     if "y_train" in kept:

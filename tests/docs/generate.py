@@ -193,7 +193,7 @@ def operator(name: str) -> str:
         table(("parameter", "type", "default"), map(_parameter, inspect.signature(entry.cls).parameters.values())),
     ]
     if figure.exists():
-        parts += ["## Figure", f"![{name} on a stream whose truth is known](figures/{figure.name})"]
+        parts += ["## Figure", f"![{name} on real data](figures/{figure.name})"]
     return "\n\n".join(parts)
 
 
