@@ -70,7 +70,7 @@ def main() -> list[Result]:
             next_offsets=list(range(1, RECORDS + 1)),
         )
         parsing = microseconds(partial(parse, values))
-        decoding = microseconds(partial(Decoder("instances", 1).decode, poll))
+        decoding = microseconds(partial(Decoder(1).decode, poll))
         size = sum(map(len, values)) // RECORDS
         row: Row = {"record": kind, "bytes": size, "orjson": parsing, "decoder": decoding}
         result.rows.append({**row, "beyond orjson": decoding - parsing})

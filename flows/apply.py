@@ -30,7 +30,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from sluiceway import kafka
 from sluiceway.errors import FlowError, SettingsError
 from sluiceway.flows.graph import SOURCE, Running, decoder, open_reader, sink
-from sluiceway.flows.preflight import Surroundings, look_around
+from sluiceway.flows.preflight import Surroundings
 from sluiceway.flows.recovery import Store
 from sluiceway.flows.run import Work
 from sluiceway.flows.settings import FlowSection, Settings
@@ -88,7 +88,7 @@ def work(flow_store: Path | None = None) -> Work:
 
 def build(settings: ApplySettings, running: Running, flow_store: Path | None = None) -> Dataflow:
     """source (instances and what is selected for them) -> apply -> sink."""
-    around = look_around(settings)
+    around = running.around
     look_at = _refuse_unfit(settings, around, flow_store)
 
     def open_joined(partition: int, position: int | None) -> Reader:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from threading import get_ident
 
 import bytewax.operators as op
 from bytewax.dataflow import Dataflow
@@ -41,6 +43,7 @@ SOURCE = "source"
 class Running:
     """What only `sluiceway run` can give a flow."""
 
+    around: Surroundings
     bounds: Callable[[], Bounds]
     stopping: Callable[[], bool]
     exactly_once: bool
@@ -53,13 +56,15 @@ def build(settings: Settings | Path | str, running: Running | None = None) -> Da
     """The flow as a dataflow. By itself, under `python -m bytewax.run`, it delivers at least once and ends abruptly."""
     if not isinstance(settings, Settings):
         settings = Settings.load(Path(settings))
-    around = look_around(settings)
     if running is None:
-        running = Running(lambda: resolve_bounds(settings, around), lambda: False, False, 10.0)
+        around = look_around(settings)
+        bounds = resolve_bounds(settings, around)
+        running = Running(around, lambda: bounds, lambda: False, False, 10.0)
+    around = running.around
     flow = Dataflow(settings.flow.name)
     reader = partial(open_reader, settings, running)
     polls = op.input(SOURCE, flow, TopicSource(around.lanes, reader, running.stopping, running.progress))
-    batches = op.map("decode", polls, partial(_decode, _any_decoder(settings, around)))
+    batches = op.map("decode", polls, partial(_decode, _decoders(settings, around)))
     outputs = select("select", batches, _stream_kind(settings, around), settings.source.name)
     op.output("sink", outputs, sink(settings, around, running))
     return flow
@@ -87,9 +92,13 @@ def open_reader(settings: Settings, running: Running, partition: int, position: 
     return DirectoryReader(topic, partition, start, bounds.stops[partition])
 
 
+Decoders = defaultdict[int, Decoder | ColumnDecoder]
+"""One for each worker thread: a decoder remembers names from poll to poll."""
+
+
 @noted
-def _decode(decoder: Decoder | ColumnDecoder, poll: RawPoll) -> tuple[str, LaneBatch]:
-    return lane_key(poll.lane), decoder.decode(poll)
+def _decode(decoders: Decoders, poll: RawPoll) -> tuple[str, LaneBatch]:
+    return lane_key(poll.lane), decoders[get_ident()].decode(poll)
 
 
 def _named_by(settings: Settings) -> NamedBy:
@@ -97,17 +106,16 @@ def _named_by(settings: Settings) -> NamedBy:
     return "member" if given == "key" and isinstance(settings.source, DirectoryTopic) else given
 
 
-def _any_decoder(settings: Settings, around: Surroundings) -> Decoder | ColumnDecoder:
+def _decoders(settings: Settings, around: Surroundings) -> Decoders:
     if settings.source_role == "features":
-        return ColumnDecoder(around.lanes, _named_by(settings), settings.input.target_type)
-    return decoder(settings, around)
+        return defaultdict(lambda: ColumnDecoder(around.lanes, _named_by(settings), settings.input.target_type))
+    return defaultdict(lambda: decoder(settings, around))
 
 
 def decoder(settings: Settings, around: Surroundings) -> Decoder:
     """Reads instances as the settings say."""
     given = settings.input
     return Decoder(
-        settings.source.name,
         around.lanes,
         stream=_named_by(settings),
         classes=given.classes,

@@ -39,9 +39,11 @@ def look_around(settings: Settings, *, create: bool = False, create_directories:
         _create(settings, missing, lanes, found[settings.source_role])
         found = _ask_brokers(settings)
     elif missing:
-        name, topic = next(iter(missing.items()))
+        named = ", ".join(f"{topic.name!r} ({name})" for name, topic in missing.items())
+        what, them = ("is no topic", "it") if len(missing) == 1 else ("are no topics", "them")
+        where = next(iter(missing.values())).bootstrap
         raise SettingsError(
-            f"topic {topic.name!r} ({name}) does not exist on {topic.bootstrap}; create it with {lanes} partitions, or"
+            f"there {what} {named} on {where}; create {them} with as many partitions as the input ({lanes}), or"
             f" let `sluiceway run --create-topics` do it"
         )
     outputs = {}

@@ -85,6 +85,7 @@ class Store:
 
     def _lock(self, process: int, cluster: tuple[str, ...], flow: str) -> None:
         """Hold `process-N.lock`; refuse if a process of another run holds any."""
+        first = True
         for path in sorted(self.directory.glob("process-*.lock")):
             with path.open("r") as other:
                 try:
@@ -92,6 +93,7 @@ class Store:
                 except BlockingIOError:
                     holder = _holder(path)
                     if tuple(holder.get("cluster", ())) == cluster and path.name != f"process-{process}.lock":
+                        first = False
                         continue
                     raise FlowError(
                         f"the recovery store {self.directory} is in use by process {holder.get('pid', '?')}"
@@ -105,6 +107,8 @@ class Store:
         holder = {"pid": os.getpid(), "host": os.uname().nodename, "flow": flow, "since": since, "cluster": cluster}
         self._held.write(orjson.dumps(holder).decode())
         self._held.flush()
+        if first:  # a stop that stands here was a past run's; a later process joins a run that may be stopping
+            (self.directory / "stop").unlink(missing_ok=True)
 
     def _refuse_foreign(self, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
         if found.get("store_version") != STORE_VERSION:

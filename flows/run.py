@@ -23,7 +23,7 @@ from sluiceway.flows.settings import Settings
 from sluiceway.flows.stopping import Stop
 from sluiceway.flows.topics.bounds import Bounds
 from sluiceway.flows.topics.directory import partition_path
-from sluiceway.flows.topics.url import DirectoryTopic
+from sluiceway.flows.topics.url import DirectoryTopic, KafkaTopic
 from sluiceway.operators.adapters.failure import first_failure, forget_failures
 from sluiceway.operators.stages import scale
 
@@ -54,11 +54,14 @@ class Cluster:
             process = environment["BYTEWAX_POD_NAME"].removeprefix(environment["BYTEWAX_STATEFULSET_NAME"] + "-")
         number = _whole("BYTEWAX_PROCESS_ID", process or "0")
         workers = _whole("BYTEWAX_WORKERS_PER_PROCESS", environment.get("BYTEWAX_WORKERS_PER_PROCESS", "1"))
+        if number < 0 or workers < 1:
+            name, given = ("PROCESS_ID", number) if number < 0 else ("WORKERS_PER_PROCESS", workers)
+            raise SettingsError(f"BYTEWAX_{name} must not be {given}")
         if addresses and number >= len(addresses):
             raise SettingsError(f"BYTEWAX_PROCESS_ID is {number}, but there are {len(addresses)} addresses")
         if process is not None and not addresses:
             raise SettingsError("with BYTEWAX_PROCESS_ID, BYTEWAX_ADDRESSES or BYTEWAX_HOSTFILE_PATH must be set too")
-        return cls(number, addresses, max(workers, 1))
+        return cls(number, addresses, workers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +99,18 @@ def run(
     cluster = cluster or Cluster.from_environment()
     progress = progress or Progress()
     work = work or Work(build, belongs_to, _warm_up)
+    if cluster.addresses and recovery is None:
+        raise SettingsError(
+            "several processes share their bounds, their stop and their checkpoints through a recovery store: add"
+            " --recovery DIR, a directory that all of them reach"
+        )
     around = look_around(settings, create=create_topics)
     store = None if recovery is None else Store(recovery)
     stop = Stop(recovery)
     try:
         bounds = _open(store, settings, around, cluster, partitions, adopt, work)
         work.prepare(settings, on_compile)
-        flow = work.build(settings, Running(bounds, stop, store is not None, checkpoint_seconds, progress))
+        flow = work.build(settings, Running(around, bounds, stop, store is not None, checkpoint_seconds, progress))
         stop.listen()
         progress.begin()
         if on_start is not None and cluster.process == 0:
@@ -111,6 +119,7 @@ def run(
         if store is not None and cluster.process == 0:
             store.mark_clean()
     finally:
+        stop.close()
         if store is not None:
             store.close()
     return stop.stopped
@@ -167,7 +176,7 @@ def belongs_to(settings: Settings, around: Surroundings) -> dict[str, Any]:
     """What a store's models depend on: a change of any of it makes them another flow's."""
     return {
         "flow": settings.flow.name,
-        "input": str(settings.source),
+        "input": settings.source.name if isinstance(settings.source, KafkaTopic) else str(settings.source),
         "input_id": around.input_id,
         "input_partitions": around.lanes,
         "operator": settings.operator.name,
@@ -229,6 +238,7 @@ def _execute(flow: Any, cluster: Cluster, checkpoint_seconds: float, store: Stor
     forget_failures()
     gc.collect()
     gc.freeze()
+    thresholds = gc.get_threshold()
     gc.set_threshold(100_000, 20, 50)
     try:
         cli_main(
@@ -253,6 +263,9 @@ def _execute(flow: Any, cluster: Cluster, checkpoint_seconds: float, store: Stor
                 f" {len(cluster.addresses)} of them again"
             ) from problem
         raise
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.unfreeze()
 
 
 def _innermost(problem: BaseException | None) -> SluicewayError | None:

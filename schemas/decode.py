@@ -66,7 +66,6 @@ class Decoder:
 
     def __init__(
         self,
-        topic: str,
         partitions: int,
         stream: NamedBy = "key",
         classes: Sequence[Label] | None = None,

@@ -75,7 +75,8 @@ class OutRecord(NamedTuple):
     @property
     def size(self) -> int:
         """Bytes on the wire, roughly."""
-        return len(self.key or b"") + len(self.value or b"") + sum(len(name) + len(v) + 10 for name, v in self.headers)
+        size = len(self.key or b"") + len(self.value or b"")
+        return size + sum(len(name) + len(v) + 10 for name, v in self.headers) if self.headers else size
 
 
 @dataclass(slots=True)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any, Self
+
+from sluiceway.errors import SettingsError
+from sluiceway.positions import parse_position
 
 RECORDS_A_POLL = 1000
 
@@ -26,3 +30,9 @@ class Bounds:
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Self:
         return cls(tuple(content["starts"]), tuple(content["stops"]), content["stop_setting"])
+
+
+def refuse_future_stop(stop: str | None) -> None:
+    """A stop is decided at the start: nobody knows yet which record will be the first after a time to come."""
+    if stop is not None and parse_position(stop).kind == "time" and parse_position(stop).value > time.time() * 1000:
+        raise SettingsError(f"input.stop = {stop!r} lies in the future; leave it out to run until stopped")

@@ -16,7 +16,7 @@ from typing import BinaryIO
 import orjson
 
 from sluiceway.errors import FlowError
-from sluiceway.flows.topics.bounds import RECORDS_A_POLL, Bounds
+from sluiceway.flows.topics.bounds import RECORDS_A_POLL, Bounds, refuse_future_stop
 from sluiceway.flows.topics.url import DirectoryTopic
 from sluiceway.positions import Position, parse_position
 from sluiceway.schemas import encode
@@ -36,7 +36,7 @@ def create_directory_topic(topic: DirectoryTopic, partitions: int) -> None:
     if not pin.exists():
         for partition in range(partitions):
             partition_path(topic, partition).touch()
-        fresh = pin.with_suffix(".new")
+        fresh = topic.path / f"_topic.{os.getpid()}.new"  # the flow's other processes may be at it too
         fresh.write_bytes(orjson.dumps({"partitions": partitions}) + b"\n")
         fresh.replace(pin)
 
@@ -57,6 +57,7 @@ def directory_bounds(topic: DirectoryTopic, partitions: int, start: str, stop: s
     def all_of(position: Position) -> tuple[int, ...]:
         return tuple(_resolve(partition_path(topic, partition), position) for partition in range(partitions))
 
+    refuse_future_stop(stop)
     stops = (None,) * partitions if stop is None else all_of(parse_position(stop))
     return Bounds(all_of(parse_position(start)), stops, stop)
 
@@ -128,7 +129,7 @@ class DirectoryReader:
             chunk = chunk[: self.stop - self.position]
             if b"\n" not in chunk:
                 return self._item([], end=True)
-        lines = chunk.split(b"\n")[:-1][:RECORDS_A_POLL]
+        lines = chunk.split(b"\n", RECORDS_A_POLL)[:-1]
         return self._item(lines, end=False) if lines else None
 
     def _read(self) -> bytes:
@@ -151,7 +152,7 @@ class DirectoryReader:
             stop=self.position,
             end=end,
             keys=[None] * len(lines),
-            values=list(lines),
+            values=lines,  # type: ignore[arg-type]  # nobody adds a None to them
             offsets=bounds[:-1],
             next_offsets=bounds[1:],
         )
@@ -168,8 +169,6 @@ class DirectoryLane:
             carries: _PartitionFile(partition_path(topic, lane), (state or {}).get(carries, 0))
             for carries, topic in topics.items()
         }
-        self._topics = topics
-        self._lane = lane
 
     def write(self, output: LaneOutput) -> None:
         for carries, file in self._files.items():

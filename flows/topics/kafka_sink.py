@@ -179,7 +179,7 @@ class TransactionalLane(_Producing):
             self._begin()
         finals_out = output.stop < self._done or (output.stop == self._done and self._done_final)
         self._send(self._producer, output, done=self._done, finals=not finals_out)
-        self._position, self._final = output.stop, output.end
+        self._position, self._final = output.stop, bool(output.finals)
 
     def _begin(self) -> None:
         self._begun = time.monotonic()

@@ -10,8 +10,8 @@ from typing import cast
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from sluiceway import kafka
-from sluiceway.errors import FlowError, SettingsError
-from sluiceway.flows.topics.bounds import RECORDS_A_POLL, Bounds
+from sluiceway.errors import FlowError
+from sluiceway.flows.topics.bounds import RECORDS_A_POLL, Bounds, refuse_future_stop
 from sluiceway.flows.topics.url import KafkaTopic
 from sluiceway.positions import parse_position
 from sluiceway.schemas.arrow import arrow_rows
@@ -26,27 +26,28 @@ _value = cast("Callable[[Message], bytes | None]", Message.value)
 _headers = cast("Callable[[Message], list[tuple[str, bytes | None]] | None]", Message.headers)
 
 
-def _consumer(topic: KafkaTopic, user: kafka.Config) -> Consumer:
+RENEW_SECONDS = 10.0
+"""So long a client that has lost all brokers may be silent before another one takes its place."""
+
+
+def _consumer(topic: KafkaTopic, user: kafka.Config, on_error: Callable[[KafkaError], None] | None = None) -> Consumer:
     # assign() needs a group id and uses it for nothing: our offsets are committed by the sink's transactions
-    return Consumer(
-        kafka.client_config(
-            topic.bootstrap,
-            {"queued.max.messages.kbytes": 16_384, "fetch.wait.max.ms": 50, **user},
-            group_id="sluiceway-reader",
-            auto_offset_reset="error",
-            enable_auto_commit=False,
-            enable_auto_offset_store=False,
-            enable_partition_eof=True,
-            isolation_level="read_committed",
-        ),
-        logger=kafka.logger,
+    config = kafka.client_config(
+        topic.bootstrap,
+        {"queued.max.messages.kbytes": 16_384, "fetch.wait.max.ms": 50, **user},
+        group_id="sluiceway-reader",
+        auto_offset_reset="error",
+        enable_auto_commit=False,
+        enable_auto_offset_store=False,
+        enable_partition_eof=True,
+        isolation_level="read_committed",
     )
+    return Consumer(config if on_error is None else {**config, "error_cb": on_error}, logger=kafka.logger)
 
 
 def kafka_bounds(topic: KafkaTopic, user: kafka.Config, partitions: int, start: str, stop: str | None) -> Bounds:
     """Resolve `start` and `stop` against what the partitions hold now."""
-    if stop is not None and parse_position(stop).kind == "time" and parse_position(stop).value > time.time() * 1000:
-        raise SettingsError(f"input.stop = {stop!r} lies in the future; leave it out to run until stopped")
+    refuse_future_stop(stop)
     consumer = _consumer(topic, user)
     try:
         starts = kafka.resolve(consumer, topic.name, partitions, parse_position(start))
@@ -61,21 +62,42 @@ class KafkaReader:
 
     def __init__(self, topic: KafkaTopic, user: kafka.Config, partition: int, start: int, stop: int | None) -> None:
         self.position = start
-        self._topic = topic.name
+        self._topic = topic
+        self._user = user
         self._partition = partition
         self.stop = stop
-        self._consumer = _consumer(topic, user)
         self._last_item = time.monotonic()
+        self._lost_since: float | None = None
+        self._consumer = _consumer(topic, user, self._note)
         low, high = kafka.watermarks(self._consumer, topic.name, partition)
         if not low <= start <= high:
             self._consumer.close()
             raise kafka.out_of_range(topic.name, partition, start, low, high)
-        self._consumer.assign([TopicPartition(topic.name, partition, start)])
+        self._assign()
+
+    def _assign(self) -> None:
+        self._consumer.assign([TopicPartition(self._topic.name, self._partition, self.position)])
+
+    def _note(self, error: KafkaError) -> None:
+        if error.code() == KafkaError._ALL_BROKERS_DOWN and self._lost_since is None:
+            self._lost_since = time.monotonic()
+
+    def _renew(self) -> None:
+        """A client that was told of no broker at all, while all were fenced, may never look for one again (librdkafka
+        issue 5301); whether this one will cannot be known, and another is cheap."""
+        self._consumer.close()
+        self._consumer = _consumer(self._topic, self._user, self._note)
+        self._assign()
+        self._lost_since = None
 
     def poll(self) -> RawPoll | None:
         if self.stop is not None and self.position >= self.stop:
             return self._item([], self.position, end=True)
         messages = self._consumer.consume(RECORDS_A_POLL, 0)
+        if messages:
+            self._lost_since = None
+        elif self._lost_since is not None and time.monotonic() - self._lost_since > RENEW_SECONDS:
+            self._renew()
         reached = self.position
         if any(map(Message.error, messages)):
             messages, reached = self._set_events_apart(messages)
@@ -118,10 +140,10 @@ class KafkaReader:
             elif error.code() == KafkaError._PARTITION_EOF:
                 reached = max(reached, _offset(message))
             elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-                low, high = kafka.watermarks(self._consumer, self._topic, self._partition)
-                raise kafka.out_of_range(self._topic, self._partition, self.position, low, high)
+                low, high = kafka.watermarks(self._consumer, self._topic.name, self._partition)
+                raise kafka.out_of_range(self._topic.name, self._partition, self.position, low, high)
             elif error.code() not in kafka.PASSING:
-                raise FlowError(f"topic {self._topic!r} cannot be read: {kafka.sentence(error)}")
+                raise FlowError(f"topic {self._topic.name!r} cannot be read: {kafka.sentence(error)}")
         return records, reached
 
     def close(self) -> None:

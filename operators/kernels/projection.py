@@ -11,8 +11,9 @@ from sluiceway.operators.kernels.slots import Model, norm, scale
 @kernel
 def project(m: Model, entrants: int, radius: float) -> None:
     length = norm(m, entrants)
+    outside = length > radius
     if length == np.inf:  # the squares left the range of floats, the weights did not
         scale(m, entrants, 2.0**-600)
         length = norm(m, entrants)
-    if length > radius:
+    if outside:
         scale(m, entrants, radius / length)

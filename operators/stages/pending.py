@@ -62,7 +62,7 @@ class Pending:
                 continue
             if not label_only[row]:
                 self._wait(id_, batch, row)
-                if len(self._waiting) > self._limit:
+                while len(self._waiting) > self._limit:
                     del self._waiting[next(iter(self._waiting))]
                     joined.evictions.append(row)
             elif (waiting := self._waiting.pop(id_, None)) is not None:
@@ -91,11 +91,12 @@ class Pending:
 
     def state(self) -> dict[str, Any]:
         entries = [(id_, waiting.features, waiting.score) for id_, waiting in self._waiting.items()]
-        return {"limit": self._limit, "waiting": entries}
+        return {"waiting": entries}
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        pending = cls(state["limit"])
+    def from_state(cls, limit: int, state: dict[str, Any]) -> Self:
+        """With a limit that may have been changed since: the next instance to wait pushes out what is too many."""
+        pending = cls(limit)
         pending._waiting = {id_: Waiting(features, score) for id_, features, score in state["waiting"]}
         return pending
 

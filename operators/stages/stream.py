@@ -188,7 +188,7 @@ class Stream:
             raise ValueError(f"stream state of version {state['state_version']}, this program knows {STATE_VERSION}")
         stream = cls(name, lane, config)
         stream._model = config.learner_from_state(state["model"])
-        stream._pending = Pending.from_state(state["pending"])
+        stream._pending = Pending.from_state(config.max_pending, state["pending"])
         stream._seen = state["seen"]
         stream._mistakes = state["mistakes"]
         stream._evicted = state["evicted"]

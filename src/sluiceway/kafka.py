@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from confluent_kafka.admin import (
     ConfigResource,
     NewTopic,
     ResourceType,
+    TopicMetadata,
 )
 
 from sluiceway.errors import FlowError, UnreachableError
@@ -113,12 +115,30 @@ def _describe(admin: AdminClient, name: str) -> TopicInfo:
 def create_topics(bootstrap: str, user: Config, topics: Iterable[NewTopic]) -> None:
     """Create topics and wait until they are there; one that has appeared meanwhile is fine."""
     admin = AdminClient(client_config(bootstrap, user), logger=logger)
-    for name, outcome in admin.create_topics(list(topics), request_timeout=ANSWER_SECONDS).items():
+    wanted = list(topics)
+    for name, outcome in admin.create_topics(wanted, request_timeout=ANSWER_SECONDS).items():
         try:
             outcome.result()
         except KafkaException as problem:
             if problem.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise FlowError(f"topic {name!r} could not be created: {sentence(problem)}") from problem
+    _wait_for_leaders(admin, [topic.topic for topic in wanted])
+
+
+def _wait_for_leaders(admin: AdminClient, names: Sequence[str]) -> None:
+    """A broker answers before it knows of the new topics itself."""
+    deadline = time.monotonic() + ANSWER_SECONDS
+    waiting = list(names)
+    while waiting:
+        told = admin.list_topics(timeout=ANSWER_SECONDS).topics
+        waiting = [name for name in waiting if name not in told or not _is_led(told[name])]
+        if waiting and time.monotonic() > deadline:
+            raise FlowError(f"topic {waiting[0]!r} was created, but has no leader after {ANSWER_SECONDS:.0f} s")
+        time.sleep(0.05 if waiting else 0)
+
+
+def _is_led(topic: TopicMetadata) -> bool:
+    return topic.error is None and all(partition.leader >= 0 for partition in topic.partitions.values())
 
 
 def resolve(consumer: Consumer, topic: str, partitions: int, position: Position) -> list[int]:

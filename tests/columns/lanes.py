@@ -85,7 +85,7 @@ def windows(operator: str = "saola", params: dict[str, Any] | None = None, *, si
     cls = registry.get(operator).cls
     given = params or {}
     config = WindowStreamConfig(flow="f", operator=operator, new_selector=lambda: cls(**given), size=size, slide=slide)
-    return Kind(config, lambda: Decoder(TOPIC, 8))
+    return Kind(config, lambda: Decoder(8))
 
 
 def unscored(params: dict[str, Any], emit: Emit) -> Kind:
@@ -101,4 +101,4 @@ def unscored(params: dict[str, Any], emit: Emit) -> Kind:
         look_every=params["refresh"],
         scale="none",
     )
-    return Kind(config, lambda: Decoder(TOPIC, 8))
+    return Kind(config, lambda: Decoder(8))

@@ -237,7 +237,7 @@ def test_any_bytes_are_read_or_refused(data: st.DataObject) -> None:
     damaged = bytearray(good)
     for _ in range(data.draw(st.integers(1, 4))):
         damaged[data.draw(st.integers(0, len(good) - 1))] = data.draw(st.integers(0, 255))
-    for decoder in (ColumnDecoder(1), Decoder(TOPIC, 1)):
+    for decoder in (ColumnDecoder(1), Decoder(1)):
         batch = decoder.decode(poll_of_arrow(bytes(damaged[: data.draw(st.integers(1, len(good)))])))
         assert len(batch.dead_letters) + len(batch.streams) <= 1
 
@@ -271,7 +271,7 @@ def instance_batch(records: list[dict[str, Any]]) -> bytes:
 
 
 def kinds() -> list[Kind]:
-    learner = Kind(config("ofs", {"k": 2}, Emit(every=7), predictions=False), lambda: Decoder(TOPIC, 8))
+    learner = Kind(config("ofs", {"k": 2}, Emit(every=7), predictions=False), lambda: Decoder(8))
     doubly = unscored({"refresh": 5}, Emit(every=7, on_change=True))
     return [learner, doubly, windows(size=20, slide=6)]
 
@@ -291,17 +291,17 @@ def test_the_same_instances_give_the_same(kind: Kind) -> None:
 
 def test_rows_are_those_of_json() -> None:
     records = instances(4, 40)
-    [(name, batch)] = Decoder(TOPIC, 1).decode(poll_of_arrow(instance_batch(records))).streams
+    [(name, batch)] = Decoder(1).decode(poll_of_arrow(instance_batch(records))).streams
     values = [orjson.dumps({**record, "x": dict(sorted(record["x"].items()))}) for record in records]
     poll = RawPoll(0, 0, 40, False, [b"s"] * 40, list(values), list(range(40)), list(range(1, 41)))
-    [(other, plain)] = Decoder(TOPIC, 1).decode(poll).streams
+    [(other, plain)] = Decoder(1).decode(poll).streams
     assert name == other == "s"
     assert {(row.offset, row.next_offset) for row in rows_of(batch)} == {(0, 1)}
     assert [row[2:] for row in rows_of(batch)] == [row[2:] for row in rows_of(plain)]
 
 
 def test_later_labels_in_json_find_instances_of_arrow() -> None:
-    kind = Kind(config("ofs", {"k": 2}, Emit(every=1)), lambda: Decoder(TOPIC, 8))
+    kind = Kind(config("ofs", {"k": 2}, Emit(every=1)), lambda: Decoder(8))
     waiting = stream(table([("a", [1.0, 2.0]), ("id", ["e1", "e2"])]))
     later: list[Sent] = [waiting, message("s", {"id": "e2", "y": 1})]
     at_once: list[Sent] = [message("s", {"id": "e2", "x": {"a": 2}, "y": 1})]
@@ -339,28 +339,28 @@ REFUSED_INSTANCES: dict[str, tuple[bytes | None, str, str]] = {
 
 @pytest.mark.parametrize(("value", "error_class", "words"), REFUSED_INSTANCES.values(), ids=REFUSED_INSTANCES)
 def test_a_bad_batch_of_instances_is_one_dead_letter(value: bytes | None, error_class: str, words: str) -> None:
-    batch = Decoder(TOPIC, 1, max_features_per_instance=3).decode(poll_of_arrow(value))
+    batch = Decoder(1, max_features_per_instance=3).decode(poll_of_arrow(value))
     assert batch.streams == []
     _check_refused(batch.dead_letters, value, error_class, words)
 
 
 def test_absent_features_do_not_count() -> None:
     fields = [(name, pa.array([1.0 if place == at else None for place in range(4)])) for at, name in enumerate("abcd")]
-    batch = Decoder(TOPIC, 1, max_features_per_instance=1).decode(poll_of_arrow(stream(table(fields))))
+    batch = Decoder(1, max_features_per_instance=1).decode(poll_of_arrow(stream(table(fields))))
     [(_, rows)] = batch.streams
     assert [row.x for row in rows_of(rows)] == [((name, 1.0),) for name in "abcd"]
 
 
 def test_classes_and_ids() -> None:
     sent = stream(table([("y", ["spam", None, "ham"]), ("id", [7, None, 9]), ("ts", [None, 5, 6])]))
-    [(_, batch)] = Decoder(TOPIC, 1, classes=["ham", "spam"]).decode(poll_of_arrow(sent)).streams
+    [(_, batch)] = Decoder(1, classes=["ham", "spam"]).decode(poll_of_arrow(sent)).streams
     assert batch.y.tolist() == [1, 0, -1]
     assert batch.ids == ["7", None, "9"]
     assert batch.ts.tolist() == [0, 5, 6]
 
 
 def test_a_batch_without_rows_is_nothing() -> None:
-    batch = Decoder(TOPIC, 1).decode(poll_of_arrow(stream(table([("a", pa.array([], pa.float64()))]))))
+    batch = Decoder(1).decode(poll_of_arrow(stream(table([("a", pa.array([], pa.float64()))]))))
     assert (batch.streams, batch.dead_letters) == ([], [])
 
 

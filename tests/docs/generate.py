@@ -20,6 +20,7 @@ from pydantic.fields import FieldInfo
 
 from sluiceway.flows import apply, graph, settings
 from sluiceway.flows.diagram import mermaid
+from sluiceway.flows.preflight import look_around
 from sluiceway.flows.topics.bounds import Bounds
 from sluiceway.operators import registry
 from sluiceway.schemas.refusal import ERROR_CLASSES
@@ -162,7 +163,7 @@ def diagram(which: str) -> str:
             drawn = mermaid(graph.build(selecting), selecting)
         else:
             applying = apply.ApplySettings.parse({**content, "flow": {"name": "spam-apply"}}, directory)
-            running = graph.Running(lambda: Bounds((0,), (None,)), lambda: False, False, 1.0)
+            running = graph.Running(look_around(applying), lambda: Bounds((0,), (None,)), lambda: False, False, 1.0)
             flow = apply.build(applying, running, directory)
             drawn = mermaid(flow, applying, inputs=("instances", "selections"))
     return f"```mermaid\n{drawn}\n```"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import multiprocessing
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
@@ -157,6 +159,25 @@ def output(*values: bytes) -> LaneOutput:
 
 def position_of(written: DirectoryLane) -> int:
     return int(written.commit()["predictions"])
+
+
+def _make_topics(directory: Path, at_once: Barrier, number: int) -> None:
+    for name in range(number):
+        at_once.wait(30)
+        create_directory_topic(DirectoryTopic(directory / str(name)), 2)
+
+
+def test_two_processes_may_make_the_same_topic(tmp_path: Path) -> None:
+    """As the processes of a flow do when they start together."""
+    context = multiprocessing.get_context("spawn")
+    at_once = context.Barrier(2)
+    makers = [context.Process(target=_make_topics, args=(tmp_path, at_once, 100)) for _ in range(2)]
+    for maker in makers:
+        maker.start()
+    for maker in makers:
+        maker.join(60)
+    assert [maker.exitcode for maker in makers] == [0, 0]
+    assert [partition_count(DirectoryTopic(tmp_path / str(name))) for name in range(100)] == [2] * 100
 
 
 def test_what_is_written_stands_in_order(topic: DirectoryTopic) -> None:

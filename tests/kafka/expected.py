@@ -42,7 +42,7 @@ def expected(flow: KafkaFlow, sent: Sent, *, end: bool = True) -> dict[str, list
     keys: list[bytes | None] = [key.encode() for key, _ in sent]
     values: list[bytes | None] = [value.encode() for _, value in sent]
     poll = RawPoll(0, 0, len(sent), end, keys, values, offsets, [offset + 1 for offset in offsets])
-    given = Lane(config, flow.instances).process(Decoder(flow.instances, 1).decode(poll))
+    given = Lane(config, flow.instances).process(Decoder(1).decode(poll))
     records = {"selections": given.selections + given.finals, "predictions": given.predictions}
     return {role: [Record(one.key, one.value, []) for one in made] for role, made in records.items()}
 

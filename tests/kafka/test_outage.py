@@ -1,20 +1,66 @@
-"""The broker goes away under running flows, twice: killed and restarted, then frozen. Both flows share the outages."""
+"""The broker goes away under running flows, twice: frozen, then killed and restarted. Records keep coming, so each time
+it goes in the middle of transactions. Both flows share the outages.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError, Message, Producer
 
+from sluiceway.flows.topics import kafka_source
+from sluiceway.flows.topics.kafka_source import KafkaReader
+from sluiceway.flows.topics.url import KafkaTopic
 from tests.kafka.expected import assert_exact, instances
 from tests.support import Broker, Topics, produce
 from tests.support.flow import KafkaFlow, Running
 
 AWAY = 20.0
+RECORDS, A_SECOND = 6000, 80
 
 
-@pytest.mark.timeout(200)
+@contextlib.contextmanager
+def fed(flows: list[KafkaFlow], sent: list[tuple[str, str]]) -> Iterator[None]:
+    """Some records every few milliseconds, in order, whatever the broker does; at the end of the block all are in."""
+    failures: list[KafkaError] = []
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            failures.append(error)
+
+    producer = Producer(
+        {
+            "bootstrap.servers": flows[0].bootstrap,
+            "enable.idempotence": True,
+            "message.timeout.ms": 120_000,
+            "log_level": 0,
+            "on_delivery": delivered,
+        }
+    )
+    hurry = threading.Event()
+
+    def feed() -> None:
+        for key, value in sent:
+            for flow in flows:
+                producer.produce(flow.instances, value, key)
+            producer.poll(0)
+            hurry.wait(0 if hurry.is_set() else 1 / A_SECOND)
+
+    feeder = threading.Thread(target=feed, daemon=True)
+    feeder.start()
+    yield
+    hurry.set()
+    feeder.join()
+    assert producer.flush(60) == 0
+    assert not failures
+
+
+@pytest.mark.timeout(250)
 def test_flows_wait_for_the_broker_and_lose_nothing(own_broker: Broker, tmp_path: Path) -> None:
     topics = Topics(own_broker.bootstrap)
     flows = [
@@ -22,29 +68,33 @@ def test_flows_wait_for_the_broker_and_lose_nothing(own_broker: Broker, tmp_path
         for delivery in ("exactly-once", "at-least-once")
     ]
     exact, repeating = flows
-    sent = instances(900)
+    sent = instances(RECORDS)
     with exact.start() as first, repeating.start() as second:
-        _send_and_see(flows, sent[:300], (first, second), 300)
+        running = list(zip(flows, (first, second), strict=True))
+        with fed(flows, sent):
+            _until_more_comes(running)
 
-        own_broker.kill()
-        gone = time.monotonic()
-        late = exact.run(store=tmp_path / "late", timeout=60)
-        assert late.code == 2  # nobody has found that broker yet: a wrong address, most likely
-        assert f"no Kafka broker answers at {own_broker.bootstrap} within 15 s" in late.sentence
-        assert "Traceback" not in late.stderr
-        time.sleep(max(0.0, gone + AWAY - time.monotonic()))
-        assert first.alive
-        assert second.alive
-        own_broker.restart()
-        _send_and_see(flows, sent[300:600], (first, second), 600)
+            own_broker.pause()
+            time.sleep(AWAY)
+            own_broker.resume()
+            _until_more_comes(running)
 
-        own_broker.pause()
-        time.sleep(AWAY)
-        own_broker.resume()
-        _send_and_see(flows, sent[600:], (first, second), 900)
+            own_broker.kill()
+            gone = time.monotonic()
+            late = exact.run(store=tmp_path / "late", timeout=60)
+            assert late.code == 2  # nobody has found that broker yet: a wrong address, most likely
+            assert f"no Kafka broker answers at {own_broker.bootstrap} within 15 s" in late.sentence
+            assert "Traceback" not in late.stderr
+            time.sleep(max(0.0, gone + AWAY - time.monotonic()))
+            assert first.alive
+            assert second.alive
+            own_broker.restart()
+            _until_more_comes(running)
+        for flow, process in running:
+            process.until(lambda flow=flow: len(flow.out("predictions")) >= RECORDS)  # type: ignore[misc]
 
-        for running in (first, second):
-            done = running.stop()
+        for process in (first, second):
+            done = process.stop()
             assert done.code == 0, done.stderr
             assert "stopped at a checkpoint" in done.stderr
             assert "Traceback" not in done.stderr
@@ -53,10 +103,29 @@ def test_flows_wait_for_the_broker_and_lose_nothing(own_broker: Broker, tmp_path
         assert_exact(flow, sent, end=False)
 
 
-def _send_and_see(
-    flows: list[KafkaFlow], sent: list[tuple[str, str]], running: tuple[Running, ...], total: int
+def _until_more_comes(running: list[tuple[KafkaFlow, Running]]) -> None:
+    """Until each flow has given output for what came after this call."""
+    for flow, process in running:
+        had = len(flow.out("predictions"))
+        process.until(lambda flow=flow, had=had: len(flow.out("predictions")) >= had + 100)  # type: ignore[misc]
+
+
+def test_a_reader_whose_client_has_lost_every_broker_takes_another(
+    topics: Topics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for flow in flows:
-        produce(flow.bootstrap, flow.instances, sent)
-    for flow, process in zip(flows, running, strict=True):
-        process.until(lambda flow=flow: len(flow.out("predictions")) >= total)  # type: ignore[misc]
+    topic = topics("instances")
+    produce(topics.bootstrap, topic, [(None, f"{n}") for n in range(5)])
+    monkeypatch.setattr(kafka_source, "RENEW_SECONDS", 0.5)
+    reader = KafkaReader(KafkaTopic(topics.bootstrap, topic), {}, 0, 2, 5)
+    reader._consumer.close()
+    nowhere = KafkaTopic("127.0.0.1:1", topic)
+    reader._consumer = kafka_source._consumer(nowhere, {"log_level": 0}, reader._note)
+    reader._assign()
+    deadline = time.monotonic() + 30
+    found: list[bytes | None] = []
+    while len(found) < 3 and time.monotonic() < deadline:
+        if (poll := reader.poll()) is not None:
+            found += poll.values
+        time.sleep(0.01)
+    reader.close()
+    assert found == [b"2", b"3", b"4"]

@@ -78,8 +78,8 @@ def test_missing_topics_are_named_or_made(topics: Topics, tmp_path: Path) -> Non
     missing = flow.run()
     assert missing.code == 2
     assert missing.sentence == (
-        f"topic {made['selections']!r} (selections) does not exist on {flow.bootstrap}; create it with 2 partitions, or"
-        f" let `sluiceway run --create-topics` do it"
+        f"there are no topics {', '.join(f'{name!r} ({role})' for role, name in made.items())} on {flow.bootstrap};"
+        f" create them with as many partitions as the input (2), or let `sluiceway run --create-topics` do it"
     )
     assert not flow.store.exists()
 
@@ -128,6 +128,18 @@ def test_a_lost_store_is_noticed_and_adopted_exactly(topics: Topics, tmp_path: P
     behind = flow.run()  # the old store stands at 33: the output is ahead of it, which a crash explains too
     assert behind.code == 0, behind.stderr
     assert_exact(flow, sent, end=False)
+
+
+def test_finals_that_were_not_wanted_come_when_they_are(topics: Topics, tmp_path: Path) -> None:
+    flow = KafkaFlow(topics, tmp_path, emit={"every": 5, "final": False})
+    sent = instances(13)
+    produce(flow.bootstrap, flow.instances, sent)
+    flow.ends()
+    assert [one["reason"] for one in flow.values("selections")] == ["interval", "interval"]
+    flow.write(emit={"final": True})
+    flow.ends()
+    flow.ends()
+    assert_exact(flow, sent)
 
 
 def test_a_refused_start_does_not_make_a_new_store_an_old_one(topics: Topics, tmp_path: Path) -> None:

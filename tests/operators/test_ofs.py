@@ -171,9 +171,10 @@ def test_values_at_the_end_of_the_range_stay_finite() -> None:
             model.learn_one({"a": largest, "b": -largest, "c": largest}, y)
             assert np.isfinite(model.score_one({"a": largest, "b": largest}))
             assert all(np.isfinite(weight) and weight != 0 for weight in weights(model).values())
-    model = OFS(k=2)
-    model.learn_one({"a": largest, "b": largest}, 1)
-    assert weights(model) == pytest.approx({"a": 10 / np.sqrt(2), "b": 10 / np.sqrt(2)})
+    for value in (largest, 1e200, 1e160, 1e155, 1e150):  # whose squares leave the range, or just do not
+        model = OFS(k=2)
+        model.learn_one({"a": value, "b": value}, 1)
+        assert weights(model) == pytest.approx({"a": 10 / np.sqrt(2), "b": 10 / np.sqrt(2)})
 
 
 @pytest.mark.parametrize(

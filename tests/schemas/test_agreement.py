@@ -75,7 +75,7 @@ messages = st.one_of(
 
 
 def decoder_of(rules: Rules, stream: Any = "key") -> Decoder:
-    return Decoder("instances", 1, stream, rules.classes, rules.feature_names, rules.max_features_per_instance)
+    return Decoder(1, stream, rules.classes, rules.feature_names, rules.max_features_per_instance)
 
 
 def target_of(y: Any, rules: Rules) -> int:

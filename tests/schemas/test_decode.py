@@ -29,7 +29,7 @@ def only_batch(decoded: LaneBatch) -> InstanceBatch:
 
 
 def row_of(record: Any, decoder: Decoder | None = None) -> Row:
-    (row,) = rows_of(only_batch((decoder or Decoder("instances", 1)).decode(poll_of_records([record]))))
+    (row,) = rows_of(only_batch((decoder or Decoder(1)).decode(poll_of_records([record]))))
     return row
 
 
@@ -38,7 +38,7 @@ def row_of(record: Any, decoder: Decoder | None = None) -> Row:
 
 def test_a_poll_becomes_columns() -> None:
     batch = only_batch(
-        Decoder("instances", 1).decode(
+        Decoder(1).decode(
             poll_of_records(
                 [
                     {"id": "e-1", "ts": 7, "x": {"b": 2, "a": -0.5}, "y": True},
@@ -68,14 +68,14 @@ def test_a_poll_becomes_columns() -> None:
 
 
 def test_what_no_record_has_is_none() -> None:
-    batch = only_batch(Decoder("instances", 1).decode(poll_of_records([{"x": {"a": 1}}, {"x": [2]}])))
+    batch = only_batch(Decoder(1).decode(poll_of_records([{"x": {"a": 1}}, {"x": [2]}])))
     assert batch.ids is None
     assert batch.label_only is None
 
 
 def test_later_labels_hand_on_their_bytes() -> None:
     label = b'{"id":"e-1", "y":1}'
-    decoded = Decoder("instances", 1).decode(
+    decoded = Decoder(1).decode(
         poll_of([GOOD, label, b'{"id":"e-1","y":7}', label], [b"a", b"b", b"a", None])
     )
     assert decoded.raw == {10: (b"b", label), 30: (None, label)}
@@ -85,12 +85,12 @@ def test_later_labels_hand_on_their_bytes() -> None:
 def test_the_envelope_of_a_poll_is_kept() -> None:
     poll = poll_of([GOOD], first=70, lane=3)
     poll.end = True
-    decoded = Decoder("instances", 4).decode(poll)
+    decoded = Decoder(4).decode(poll)
     assert (decoded.lane, decoded.start, decoded.stop, decoded.end) == (3, 70, 80, True)
 
 
 def test_an_empty_poll_decodes_to_nothing() -> None:
-    decoded = Decoder("instances", 1).decode(poll_of([]))
+    decoded = Decoder(1).decode(poll_of([]))
     assert (decoded.streams, decoded.dead_letters) == ([], [])
 
 
@@ -100,26 +100,26 @@ def test_binary_labels(y: object, target: int) -> None:
 
 
 def test_two_classes_are_negative_then_positive() -> None:
-    decoder = Decoder("instances", 1, classes=["ham", "spam"])
+    decoder = Decoder(1, classes=["ham", "spam"])
     assert [row_of({"x": {}, "y": y}, decoder).y for y in ("ham", "spam", None)] == [-1, 1, 0]
     assert decoder.label_names == ("ham", "spam")
 
 
 def test_more_classes_count_from_one() -> None:
-    decoder = Decoder("instances", 1, classes=[0, 1, "two", True])
+    decoder = Decoder(1, classes=[0, 1, "two", True])
     assert [row_of({"x": {}, "y": y}, decoder).y for y in (0, 1, "two", True, None)] == [1, 2, 3, 4, 0]
 
 
 def test_array_features_are_numbered_or_named() -> None:
     assert row_of({"x": [1, 0.5]}).x == (("0", 1.0), ("1", 0.5))
-    named = Decoder("instances", 1, feature_names=["free", "len", "caps"])
+    named = Decoder(1, feature_names=["free", "len", "caps"])
     assert row_of({"x": [1, 0.5]}, named).x == (("free", 1.0), ("len", 0.5))
     assert row_of({"x": {"other": 3}}, named).x == (("other", 3.0),)
 
 
 def test_arrays_and_objects_share_their_names() -> None:
     records = [{"x": {"1": 5, "0": 4}}, {"x": [6, 7, 8]}, {"x": [9]}, {"x": {"2": 1}}]
-    batch = only_batch(Decoder("instances", 1).decode(poll_of_records(records)))
+    batch = only_batch(Decoder(1).decode(poll_of_records(records)))
     assert [dict(row.x) for row in rows_of(batch)] == [
         {"1": 5, "0": 4},
         {"0": 6, "1": 7, "2": 8},
@@ -131,7 +131,7 @@ def test_arrays_and_objects_share_their_names() -> None:
 
 def test_zeros_say_nothing_and_do_not_enter() -> None:
     records = [{"x": {"a": 0, "b": 1}}, {"x": [0.0, -0.0, 2]}, {"x": {"a": 0}}, {"x": {"a": 3, "b": 0}}]
-    rows = rows_of(only_batch(Decoder("instances", 1).decode(poll_of_records(records))))
+    rows = rows_of(only_batch(Decoder(1).decode(poll_of_records(records))))
     assert [row.x for row in rows] == [(("b", 1.0),), (("2", 2.0),), (), (("a", 3.0),)]
 
 
@@ -142,7 +142,7 @@ def test_null_members_are_absent_and_unknown_ones_ignored() -> None:
 
 
 def test_of_repeated_members_the_last_counts() -> None:
-    decoded = Decoder("instances", 1).decode(poll_of([b'{"x":{"a":"?","a":2},"y":7,"y":1}']))
+    decoded = Decoder(1).decode(poll_of([b'{"x":{"a":"?","a":2},"y":7,"y":1}']))
     (row,) = rows_of(only_batch(decoded))
     assert (row.x, row.y) == ((("a", 2.0),), 1)
 
@@ -153,7 +153,7 @@ def test_an_integer_id_becomes_text() -> None:
 
 def test_numbers_go_as_far_as_float64() -> None:
     value = b'{"x":[1.7976931348623157e308,-5e-324,18446744073709551615,123456789012345678901234567890]}'
-    (row,) = rows_of(only_batch(Decoder("instances", 1).decode(poll_of([value]))))
+    (row,) = rows_of(only_batch(Decoder(1).decode(poll_of([value]))))
     assert [number for _, number in row.x] == [1.7976931348623157e308, -5e-324, 2.0**64, 1.2345678901234568e29]
 
 
@@ -163,7 +163,7 @@ def test_numbers_go_as_far_as_float64() -> None:
 def test_keys_name_streams_in_order_of_first_appearance() -> None:
     values = [orjson.dumps({"x": {"a": at + 1}}) for at in range(5)]
     keys = ["søk".encode(), b"mail", None, b"mail", b""]
-    decoded = Decoder("instances", 1).decode(poll_of(values, keys))
+    decoded = Decoder(1).decode(poll_of(values, keys))
     assert [stream for stream, _ in decoded.streams] == ["søk", "mail", "default"]
     assert {stream: [row.offset for row in rows] for stream, rows in rows_by_stream(decoded).items()} == {
         "søk": [0],
@@ -173,22 +173,22 @@ def test_keys_name_streams_in_order_of_first_appearance() -> None:
 
 
 def test_a_refused_record_does_not_count_as_first_appearance() -> None:
-    decoded = Decoder("instances", 1).decode(poll_of([b'{"x":7}', GOOD, GOOD], [b"late", b"early", b"late"]))
+    decoded = Decoder(1).decode(poll_of([b'{"x":7}', GOOD, GOOD], [b"late", b"early", b"late"]))
     assert [stream for stream, _ in decoded.streams] == ["early", "late"]
 
 
 def test_a_stream_of_refused_records_only_has_no_batch() -> None:
-    decoded = Decoder("instances", 1).decode(poll_of([b'{"x":7}', GOOD], [b"bad", b"good"]))
+    decoded = Decoder(1).decode(poll_of([b'{"x":7}', GOOD], [b"bad", b"good"]))
     assert [stream for stream, _ in decoded.streams] == ["good"]
 
 
 def test_without_a_key_the_partition_tells() -> None:
-    decoded = Decoder("instances", 4).decode(poll_of([GOOD, GOOD], [None, b""], lane=2))
+    decoded = Decoder(4).decode(poll_of([GOOD, GOOD], [None, b""], lane=2))
     assert [stream for stream, _ in decoded.streams] == ["default-2"]
 
 
 def test_a_stream_a_partition() -> None:
-    decoder = Decoder("instances", 4, stream="partition")
+    decoder = Decoder(4, stream="partition")
     decoded = decoder.decode(poll_of([GOOD, GOOD, GOOD], [None, b"mail", b"\xff"], lane=2))
     assert {stream: len(batch) for stream, batch in decoded.streams} == {"partition-2": 3}
 
@@ -200,7 +200,7 @@ def test_a_member_names_the_stream() -> None:
         {"stream": None, "x": {}},
         {"stream": "web", "x": {}},
     ]
-    decoded = Decoder("lines", 2, stream="member").decode(poll_of_records(records, keys=[None] * 4, lane=1))
+    decoded = Decoder(2, stream="member").decode(poll_of_records(records, keys=[None] * 4, lane=1))
     assert {stream: len(batch) for stream, batch in decoded.streams} == {"web": 2, "default-1": 2}
 
 
@@ -261,7 +261,6 @@ BAD: list[tuple[str, bytes | None, str]] = [
 
 def named_decoder() -> Decoder:
     return Decoder(
-        "instances",
         1,
         classes=["ham", "spam"],
         feature_names=["free", "len", "caps"],
@@ -287,7 +286,7 @@ def test_a_bad_record_becomes_a_dead_letter(error_class: str, value: bytes | Non
 
 @pytest.mark.parametrize("value", [b"1.0", b"2", b'"1"', b"-1.0", b"[]", b"0.0"])
 def test_binary_labels_are_booleans_and_integers_only(value: bytes) -> None:
-    decoded = Decoder("instances", 1).decode(poll_of([b'{"x":{},"y":%b}' % value]))
+    decoded = Decoder(1).decode(poll_of([b'{"x":{},"y":%b}' % value]))
     (letter,) = decoded.dead_letters
     assert letter.error_class == "bad-label"
     assert letter.message.endswith("accepted are true, false, 1, 0, -1")
@@ -295,12 +294,12 @@ def test_binary_labels_are_booleans_and_integers_only(value: bytes) -> None:
 
 @pytest.mark.parametrize("y", [True, 1.0, "1"])
 def test_a_label_has_the_type_of_its_class(y: object) -> None:
-    decoded = Decoder("instances", 1, classes=[0, 1]).decode(poll_of_records([{"x": {}, "y": y}]))
+    decoded = Decoder(1, classes=[0, 1]).decode(poll_of_records([{"x": {}, "y": y}]))
     assert [letter.error_class for letter in decoded.dead_letters] == ["bad-label"]
 
 
 def test_a_key_that_is_not_utf8_is_a_dead_letter() -> None:
-    decoded = Decoder("instances", 1).decode(poll_of([GOOD, GOOD, GOOD], [b"mail", b"\xff\xfe", b"mail"]))
+    decoded = Decoder(1).decode(poll_of([GOOD, GOOD, GOOD], [b"mail", b"\xff\xfe", b"mail"]))
     (letter,) = decoded.dead_letters
     assert (letter.offset, letter.key, letter.value, letter.error_class) == (10, b"\xff\xfe", GOOD, "bad-key")
     assert [row.offset for row in rows_by_stream(decoded)["mail"]] == [0, 20]
@@ -308,7 +307,7 @@ def test_a_key_that_is_not_utf8_is_a_dead_letter() -> None:
 
 @pytest.mark.parametrize("member", ["", 3, True, ["mail"]])
 def test_a_member_that_names_no_stream_is_a_dead_letter(member: object) -> None:
-    decoded = Decoder("lines", 1, stream="member").decode(poll_of_records([{"stream": member, "x": {}}]))
+    decoded = Decoder(1, stream="member").decode(poll_of_records([{"stream": member, "x": {}}]))
     assert [letter.error_class for letter in decoded.dead_letters] == ["bad-stream"]
 
 
@@ -329,20 +328,20 @@ def test_every_error_class_is_tested_and_documented() -> None:
     ],
 )
 def test_messages_stay_short(value: bytes) -> None:
-    (letter,) = Decoder("instances", 1).decode(poll_of([value])).dead_letters
+    (letter,) = Decoder(1).decode(poll_of([value])).dead_letters
     assert len(letter.message) <= MESSAGE_LENGTH
     assert letter.value is value
 
 
 def test_messages_can_always_be_written() -> None:
     """A lone surrogate, which a JSON text may spell but UTF-8 cannot, does not reach the message."""
-    (letter,) = Decoder("instances", 1).decode(poll_of([b'{"x":{"\\ud800":1e999}}'])).dead_letters
+    (letter,) = Decoder(1).decode(poll_of([b'{"x":{"\\ud800":1e999}}'])).dead_letters
     assert letter.error_class == "bad-feature"
     assert letter.message.encode()
 
 
 def test_many_classes_are_cut_in_the_message() -> None:
-    decoder = Decoder("instances", 1, classes=[f"class-{i}" for i in range(100)])
+    decoder = Decoder(1, classes=[f"class-{i}" for i in range(100)])
     (letter,) = decoder.decode(poll_of([b'{"x":{},"y":1}'])).dead_letters
     assert len(letter.message) == MESSAGE_LENGTH
 
@@ -364,14 +363,14 @@ def test_many_classes_are_cut_in_the_message() -> None:
 )
 def test_settings_that_cannot_work_are_refused_at_once(options: dict[str, Any], part: str) -> None:
     with pytest.raises(ValueError, match=part):
-        Decoder("instances", **{"partitions": 1, **options})
+        Decoder(**{"partitions": 1, **options})
 
 
 # What is remembered from poll to poll
 
 
 def test_a_steady_stream_gets_the_very_same_names() -> None:
-    decoder = Decoder("instances", 1)
+    decoder = Decoder(1)
     first = only_batch(decoder.decode(poll_of_records([{"x": {"a": 1, "b": 2}}])))
     second = only_batch(decoder.decode(poll_of_records([{"x": {"b": 1}}, {"x": {"a": 1, "b": 3}}])))
     assert second.names is first.names
@@ -384,13 +383,13 @@ def test_a_steady_stream_gets_the_very_same_names() -> None:
 
 
 def test_streams_do_not_share_names() -> None:
-    decoded = Decoder("instances", 1).decode(poll_of([b'{"x":{"a":1}}', b'{"x":{"b":1}}'], [b"one", b"two"]))
+    decoded = Decoder(1).decode(poll_of([b'{"x":{"a":1}}', b'{"x":{"b":1}}'], [b"one", b"two"]))
     assert {stream: batch.names for stream, batch in decoded.streams} == {"one": ("a",), "two": ("b",)}
 
 
 def test_batches_stay_as_they_were() -> None:
     """What a decoder goes on remembering is never what it has handed out."""
-    decoder = Decoder("instances", 1)
+    decoder = Decoder(1)
     first = only_batch(decoder.decode(poll_of_records([{"x": {"a": 1}, "id": "e"}])))
     rows = rows_of(first)
     decoder.decode(poll_of_records([{"x": {"b": 2, "a": 7}, "id": "f"}]))
@@ -398,7 +397,7 @@ def test_batches_stay_as_they_were() -> None:
 
 
 def test_unused_names_never_pile_up() -> None:
-    decoder = Decoder("instances", 1)
+    decoder = Decoder(1)
     for start in range(0, 50_000, 500):
         records = [{"x": {f"w{start + i + j}": 1 for j in range(5)}} for i in range(0, 500, 5)]
         batch = only_batch(decoder.decode(poll_of_records(records)))
@@ -408,7 +407,7 @@ def test_unused_names_never_pile_up() -> None:
 
 def test_memory_is_bounded_over_many_names_and_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decode, "_KEPT_BYTES", 200_000)
-    decoder = Decoder("instances", 1)
+    decoder = Decoder(1)
     for start in range(0, 2000, 50):
         records = [{"x": {f"{start + i}-{j}": 1 for j in range(20)}} for i in range(50)]
         decoder.decode(poll_of_records(records, keys=[f"s{start + i}".encode() for i in range(50)]))
@@ -419,7 +418,7 @@ def test_memory_is_bounded_over_many_names_and_streams(monkeypatch: pytest.Monke
 
 
 def test_a_wide_stream_is_kept_while_it_is_steady() -> None:
-    decoder = Decoder("instances", 1)
+    decoder = Decoder(1)
     record = {"x": {f"f{i}": i + 1 for i in range(5000)}}
     first = only_batch(decoder.decode(poll_of_records([record])))
     assert only_batch(decoder.decode(poll_of_records([record]))).names is first.names

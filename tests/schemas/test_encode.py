@@ -189,7 +189,7 @@ def test_a_dead_letter_is_the_message_and_headers() -> None:
 @settings(max_examples=100, deadline=None)
 @given(key=st.none() | st.binary(max_size=8), value=st.none() | st.binary(max_size=30))
 def test_what_the_decoder_refuses_can_be_got_back_from_its_line(key: bytes | None, value: bytes | None) -> None:
-    for letter in Decoder("instances", 1).decode(poll_of([value], [key])).dead_letters:
+    for letter in Decoder(1).decode(poll_of([value], [key])).dead_letters:
         line = encode.dead_letter_line(encode.dead_letter(letter, "instances", 0))
         model = DeadLetterLine.model_validate_json(line)
         back = [None if part is None else base64.b64decode(part) for part in (model.key_base64, model.value_base64)]

@@ -91,10 +91,10 @@ class Given:
 
 def run(config: StreamConfig, inputs: Sequence[RawPoll], restore_before: Sequence[int] = ()) -> Given:
     """Feed a lane poll by poll, putting it away and waking it up from its state before some of them."""
-    decoder, lane, given = Decoder(TOPIC, 8), Lane(config, TOPIC), Given()
+    decoder, lane, given = Decoder(8), Lane(config, TOPIC), Given()
     for number, raw in enumerate(inputs):
         if number in restore_before:
-            decoder, lane = Decoder(TOPIC, 8), Lane.from_state(config, TOPIC, lane.state())
+            decoder, lane = Decoder(8), Lane.from_state(config, TOPIC, lane.state())
         given.add(lane.process(decoder.decode(raw)))
     return given
 

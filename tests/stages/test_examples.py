@@ -131,7 +131,7 @@ def test_new_emission_settings_take_hold_at_a_learnt_row_whatever_the_polls() ->
         new = dataclasses.replace(old, emit=emit)
         given = set()
         for cut in range(len(after) + 1):
-            lane, decoder, got = Lane.from_state(new, TOPIC, state), Decoder(TOPIC, 8), []
+            lane, decoder, got = Lane.from_state(new, TOPIC, state), Decoder(8), []
             for part, first in ((after[:cut], 20), (after[cut:], 20 + 10 * cut)):
                 got += lane.process(decoder.decode(poll(part, first))).selections
             given.add(tuple(got))
@@ -140,7 +140,7 @@ def test_new_emission_settings_take_hold_at_a_learnt_row_whatever_the_polls() ->
 
 def _state_after(flow: StreamConfig, sent: list[Message]) -> dict[str, Any]:
     lane = Lane(flow, TOPIC)
-    lane.process(Decoder(TOPIC, 8).decode(poll(sent)))
+    lane.process(Decoder(8).decode(poll(sent)))
     return lane.state()
 
 
@@ -182,7 +182,7 @@ def test_a_snapshot_too_large_loses_its_last_features() -> None:
 
 
 def test_a_lane_refuses_input_that_does_not_go_on_where_it_stands() -> None:
-    lane, decoder = Lane(perceptron(1, Emit()), TOPIC), Decoder(TOPIC, 8)
+    lane, decoder = Lane(perceptron(1, Emit()), TOPIC), Decoder(8)
     lane.process(decoder.decode(poll([message("m", {"x": {}, "y": 1})], 0)))
     before = lane.state()
     for wrong in (0, 20):
@@ -197,12 +197,12 @@ def test_a_lane_refuses_input_that_does_not_go_on_where_it_stands() -> None:
 
 def test_a_new_lane_starts_wherever_the_flow_does() -> None:
     lane = Lane(perceptron(1, Emit(every=1)), TOPIC)
-    [record] = lane.process(Decoder(TOPIC, 8).decode(poll([message("m", {"x": {}, "y": 1})], 500))).selections
+    [record] = lane.process(Decoder(8).decode(poll([message("m", {"x": {}, "y": 1})], 500))).selections
     assert orjson.loads(record.value or b"")["source"]["instances"]["offset"] == 510
 
 
 def test_only_touched_streams_are_serialised_anew() -> None:
-    lane, decoder = Lane(perceptron(1, Emit()), TOPIC), Decoder(TOPIC, 8)
+    lane, decoder = Lane(perceptron(1, Emit()), TOPIC), Decoder(8)
     lane.process(decoder.decode(poll([message(stream, {"x": {"a": 1}, "y": 1}) for stream in "ab"])))
     first = lane.state()["streams"]
     lane.process(decoder.decode(poll([message("b", {"x": {"a": 1}, "y": 1})], 20)))
@@ -217,4 +217,4 @@ def test_a_state_of_another_version_is_refused() -> None:
     stream = pickle.loads(state["streams"]["m"])
     state["streams"]["m"] = pickle.dumps({**stream, "state_version": 99})
     with pytest.raises(FlowError, match=r"checkpoint of stream 'm' cannot be used: .* version 99"):
-        Lane.from_state(flow, TOPIC, state).process(Decoder(TOPIC, 8).decode(poll([message("m", {"x": {}})], 10)))
+        Lane.from_state(flow, TOPIC, state).process(Decoder(8).decode(poll([message("m", {"x": {}})], 10)))

@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 from sluiceway.operators.stages.emission import Emit
-from tests.stages.lanes import Given, config, message, parsed, polls, run
+from sluiceway.operators.stages.lane import Lane
+from sluiceway.operators.stages.stream import StreamConfig
+from sluiceway.schemas.decode import Decoder
+from tests.stages.lanes import TOPIC, Given, config, message, parsed, polls, run
 
 Records = list[dict[str, Any]]
 
@@ -103,6 +106,21 @@ def test_a_repeated_id_becomes_the_newest() -> None:
     records: Records = [{"id": name, "x": {"a": 1}} for name in ("p", "q", "p", "r")]
     got = flow([*records, {"id": "p", "y": 1}, {"id": "q", "y": 1}], max_pending=2)
     assert [letter.offset for letter in got.dead_letters] == [50]  # q was the oldest
+
+
+def test_a_lower_limit_holds_from_the_next_instance_on() -> None:
+    def limited(limit: int) -> StreamConfig:
+        return config("perceptron-truncated", {"k": 3}, Emit(every=1, final=False), scale="none", max_pending=limit)
+
+    waiting: Records = [{"id": name, "x": {"a": 1}} for name in ("p", "q", "r", "s")]
+    labels: Records = [{"id": name, "y": 1} for name in ("p", "q", "r", "s")]
+    first, second = polls([message("mail", record) for record in waiting + labels], (3,))
+    lane = Lane(limited(3), TOPIC)
+    lane.process(Decoder(8).decode(first))
+    lane = Lane.from_state(limited(2), TOPIC, lane.state())
+    given = lane.process(Decoder(8).decode(second))
+    assert [letter.offset for letter in given.dead_letters] == [40, 50]  # p and q were pushed out by s
+    assert parsed(given.selections)[-1]["metrics"]["pending_evicted"] == 2
 
 
 def test_nothing_waits_where_nothing_may() -> None:

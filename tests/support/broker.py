@@ -49,8 +49,6 @@ SETTINGS: Mapping[str, str] = {
     "transaction.state.log.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
     "auto.create.topics.enable": "false",
-    # a killed broker may come back after 3 s instead of 9
-    "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
     # a timed-out transaction is found within 1 s instead of 10
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
@@ -58,6 +56,12 @@ SETTINGS: Mapping[str, str] = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
 }
+
+
+SLOW_MS, COMING_BACK_MS = 60_000, 3_000
+"""How long a broker may be silent before it is fenced. A client that asks while the only broker is fenced is told of no
+broker at all, and may then never look for one again (librdkafka issue 5301): a new broker is not fenced for being slow
+or frozen for a while. One that comes back after a kill has to wait until its former self is fenced."""
 
 
 class BrokerUnavailable(RuntimeError):
@@ -158,11 +162,16 @@ class Broker:
     def _properties(self) -> Path:
         return self.directory / "server.properties"
 
+    @property
+    def _identity(self) -> Path:
+        return self.directory / "data" / "meta.properties"
+
     def _configure(self) -> None:
         client, controller = self._ports
         listener = f"PLAINTEXT://127.0.0.1:{client}"
         settings = {
             **SETTINGS,
+            "broker.session.timeout.ms": str(COMING_BACK_MS if self._identity.exists() else SLOW_MS),
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
             "listeners": f"{listener},CONTROLLER://127.0.0.1:{controller}",
             "advertised.listeners": listener,
@@ -172,9 +181,8 @@ class Broker:
         self._properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
 
     def _format(self, libs: Path) -> None:
-        identity = self.directory / "data" / "meta.properties"
-        if identity.exists():
-            lines = identity.read_text().splitlines()
+        if self._identity.exists():
+            lines = self._identity.read_text().splitlines()
             self._cluster = next(line.partition("=")[2] for line in lines if line.startswith("cluster.id="))
             return
         self._cluster = _new_cluster_id()

@@ -18,10 +18,19 @@ def run(
     flow: Annotated[Path, typer.Argument(help="The flow's TOML file.", metavar="FLOW")],
     recovery: Annotated[
         Path | None,
-        typer.Option(help="Checkpoint store: created if missing, resumed if present.", metavar="DIR"),
+        typer.Option(
+            help="Checkpoint store: created if missing, resumed if present.",
+            metavar="DIR",
+            envvar="BYTEWAX_RECOVERY_DIRECTORY",
+        ),
     ] = None,
     checkpoint_every: Annotated[
-        float, typer.Option(help="Seconds between checkpoints; output becomes visible at each.", metavar="SECONDS")
+        float,
+        typer.Option(
+            help="Seconds between checkpoints; output becomes visible at each.",
+            metavar="SECONDS",
+            envvar="BYTEWAX_SNAPSHOT_INTERVAL",
+        ),
     ] = 2.0,
     recovery_partitions: Annotated[
         int, typer.Option(help="Partitions of a new store: at least as many as processes will ever run.", metavar="N")
