@@ -30,7 +30,7 @@ from sluiceway.flows import graph, recovery
 from sluiceway.flows.topics import directory, kafka_sink, kafka_source, sink
 from sluiceway.schemas.lane import LaneOutput
 
-DEADLINE = 240.0
+DEADLINE = 600.0
 """No run takes this long: one that hangs shows where, and ends."""
 POLL_GAP = 0.04
 BURST = 0.3

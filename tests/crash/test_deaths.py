@@ -173,14 +173,14 @@ def test_at_least_once_repeats_and_nothing_else(
 @full
 def test_live_input(kafka: str, tmp_path: Path, watched: Watched, verdict: Callable[[str], None]) -> None:
     """No pace but the producer's: lanes are fed in bursts while the flow runs and dies."""
-    live = LiveKafkaWorld(kafka, 1500)
+    live = LiveKafkaWorld(kafka, 6000)
     try:
         flow = watched(live.flow("live input", tmp_path))
         with live.fed():
             random_ = random.Random(9)
             for _ in range(8):
                 die_after_a_while(live, flow, [flow.start()], random_)
-            flow.finish()
+        flow.finish()
         found = live.read(flow)
         live.take_reference(tmp_path)
         wrong = differences(live.expected, found)

@@ -102,7 +102,7 @@ def test_a_stall_says_that_the_transaction_timed_out(
     broker: KafkaWorld, tmp_path: Path, watched: Watched, exact: Exact
 ) -> None:
     flow = watched(broker.flow("stall", tmp_path))
-    child = flow.start(How(die="produced:3", how="stop", pace=PACE, transaction_seconds=3.0))
+    child = flow.start(How(die="produced:3", how="stop", pace=PACE, transaction_seconds=8.0))
     child.wait_until_stopped()
     assert broker.unfinished(flow)
     deadline = time.monotonic() + 40

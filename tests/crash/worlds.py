@@ -180,14 +180,16 @@ class LiveKafkaWorld(KafkaWorld):
 
     @contextlib.contextmanager
     def fed(self) -> Iterator[None]:
-        """Feed as long as the block runs; it must not end before all is fed."""
-        feeder = threading.Thread(target=self._feed, daemon=True)
+        """Feed, slowly as long as the block runs; at its end what is left at once."""
+        ending = threading.Event()
+        feeder = threading.Thread(target=self._feed, args=(ending,), daemon=True)
         feeder.start()
         yield
+        ending.set()
         feeder.join(timeout=60)
         assert not feeder.is_alive()
 
-    def _feed(self) -> None:
+    def _feed(self, ending: threading.Event) -> None:
         random_ = random.Random("feed")
         waiting = {lane: lane_messages(lane, self._size) for lane in range(LANES)}
         while any(waiting.values()):
@@ -197,7 +199,7 @@ class LiveKafkaWorld(KafkaWorld):
                     burst += [(key, value, lane) for key, value in waiting[lane][:25]]
                     del waiting[lane][:25]
             produce(self.bootstrap, self.input, burst)
-            time.sleep(0.25)
+            ending.wait(0.25)
 
 
 class DirectoryWorld:
