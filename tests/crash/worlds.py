@@ -11,7 +11,6 @@ import contextlib
 import pickle
 import random
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
