@@ -13,7 +13,7 @@ demo: $(READY) ## a stream, a flow, no broker: see features being selected
 	@$(VENV)/bin/sluiceway demo $(ARGS)
 
 test: lint ## ruff, mypy, import-linter, then all tests
-	$(PY) -m pytest
+	$(PY) -m pytest --numprocesses 2 --dist loadfile
 
 lint: $(READY) ## ruff, mypy, import-linter
 	$(PY) -m ruff check .
@@ -34,5 +34,6 @@ docs: $(READY) ## what README.md and docs/ say of settings, operators and figure
 
 $(READY): pyproject.toml constraints.txt
 	@sh tools/make-venv $(VENV)
-	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt \
+	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@

@@ -6,10 +6,11 @@ import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
+from tests.crash import table
 from tests.support import Broker, BrokerUnavailable, Topics
 from tests.support.broker import any_broker
 from tests.support.links import links_complaint
@@ -28,6 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(table)
     complaint = links_complaint(ROOT)
     if complaint is not None:
         raise pytest.UsageError(complaint)
@@ -43,6 +45,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if full:
         config.hook.pytest_deselected(items=full)
         items[:] = [item for item in items if item not in full]
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker of a parallel run hands over what it missed."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["missing"] = session.config.stash.get(MISSING, None)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    reason = getattr(node, "workeroutput", {}).get("missing")
+    if reason is not None:
+        node.config.stash[MISSING] = reason
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -1,4 +1,4 @@
-"""The two worlds, each with its reference, and the table of deaths at the end."""
+"""The two worlds, each with its reference, and what becomes of flows in them."""
 
 from __future__ import annotations
 
@@ -7,20 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.harness import Death, Flow
+from tests.crash.harness import Flow
+from tests.crash.table import DEATHS, VERDICTS
 from tests.crash.worlds import DirectoryWorld, KafkaWorld, World, verify
 
-DEATHS = pytest.StashKey[list[Death]]()
-VERDICTS = pytest.StashKey[list[str]]()
 Watched = Callable[[Flow], Flow]
 Exact = Callable[[World, Flow], None]
 FAST, FULL = 1200, 3000
 """Records a lane."""
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.stash[DEATHS] = []
-    config.stash[VERDICTS] = []
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -91,28 +85,3 @@ def fast(name: str) -> list[object]:
         world if world == name else pytest.param(world, marks=pytest.mark.crash(full=True))
         for world in ("kafka", "directory")
     ]
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    deaths, verdicts = config.stash[DEATHS], config.stash[VERDICTS]
-    if not verdicts and not deaths:
-        return
-    terminalreporter.section("deaths")
-    if config.getoption("--crash-full"):
-        columns = "{:<34} {:<28} {:>13} {:>12} {:>15} {:>6}"
-        terminalreporter.write_line(
-            columns.format("series", "died", "epochs closed", "output ahead", "records skipped", "peers")
-        )
-        for death in deaths:
-            skipped = "-" if death.skipped is None else death.skipped
-            terminalreporter.write_line(
-                columns.format(death.series, death.moment, death.closed, death.ahead, skipped, death.peers)
-            )
-    epochs, skipped = sum(death.closed for death in deaths), sum(death.skipped or 0 for death in deaths)
-    useful = sum(bool(death.skipped) for death in deaths)
-    for verdict in verdicts:
-        terminalreporter.write_line(verdict)
-    terminalreporter.write_line(
-        f"{len(deaths)} deaths, {epochs} epochs closed before them; after {useful} of them output was out which the"
-        f" store did not know: {skipped} records, skipped"
-    )

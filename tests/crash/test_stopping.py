@@ -12,7 +12,7 @@ from tests.crash.compare import count, prefix_differences
 from tests.crash.conftest import Exact, Watched, fast
 from tests.crash.harness import Flow, How
 from tests.crash.series import PACE
-from tests.crash.worlds import DirectoryWorld, KafkaWorld, World
+from tests.crash.worlds import NAME, DirectoryWorld, KafkaWorld, World
 
 full = pytest.mark.crash(full=True)
 
@@ -93,7 +93,7 @@ def test_a_zombie_is_fenced(broker: KafkaWorld, point: str, tmp_path: Path, watc
     exact(broker, flow)
     zombie.send(signal.SIGCONT)
     zombie.ends(1, timeout=60)
-    assert "another process has taken over the flow 'crash'" in zombie.stderr
+    assert f"another process has taken over the flow {NAME!r}" in zombie.stderr
     assert "Traceback" not in zombie.stderr
     exact(broker, flow)
 

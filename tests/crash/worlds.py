@@ -8,6 +8,7 @@ output is out, so the group is deleted before a flow begins anew.
 from __future__ import annotations
 
 import contextlib
+import os
 import pickle
 import random
 import threading
@@ -23,7 +24,8 @@ from tests.crash.harness import Flow, positions, resume_epoch, store_partitions,
 from tests.crash.workload import LANES, lane_lines, lane_messages
 from tests.support import Topics, produce, read_committed
 
-NAME = "crash"
+NAME = "crash" + os.environ.get("PYTEST_XDIST_WORKER", "")
+"""Each process of a parallel test run has its own: they may share a broker."""
 CARRIES = ("selections", "predictions", "dead_letters")
 SETTINGS = """
 [operator]
