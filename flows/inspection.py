@@ -12,18 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, Message, TopicPartition
 
 from sluiceway import kafka
 from sluiceway.errors import FlowError, SettingsError
 from sluiceway.flows.recovery import resume_epoch
 from sluiceway.flows.topics.directory import partition_count, partition_path
-from sluiceway.flows.topics.url import DirectoryTopic, KafkaTopic, Topic
+from sluiceway.flows.topics.url import DirectoryTopic, Topic
 from sluiceway.operators import registry
 
 SOURCE_STEP, LANES_STEP = ".source", ".lanes"
 READ_SECONDS = 15.0
-PARTITION_END = KafkaError._PARTITION_EOF  # noqa: SLF001  # the client's own name for it
 
 
 # -- stores ----------------------------------------------------------------------------------------------------------
@@ -185,8 +184,7 @@ def read_topic(topic: Topic, settings: kafka.Config) -> TopicReport:
     info = kafka.describe_topics(topic.bootstrap, settings, [topic.name])[topic.name]
     if info is None:
         raise SettingsError(f"topic {topic.name!r} does not exist on {topic.bootstrap}")
-    consumer = reader(topic, settings)
-    with closing(consumer):
+    with closing(kafka.reader(topic.bootstrap, settings)) as consumer:
         partitions = [_partition(consumer, topic.name, partition) for partition in range(info.partitions)]
     return TopicReport(str(topic), "kafka", partitions)
 
@@ -212,22 +210,6 @@ def _line(found: tuple[int, bytes] | None) -> RecordReport | None:
     return None if found is None else RecordReport(found[0], None, _text(found[1].rstrip(b"\n")))
 
 
-def reader(topic: KafkaTopic, settings: kafka.Config) -> Consumer:
-    """A consumer that belongs to no group, for looking at a topic."""
-    return Consumer(
-        kafka.client_config(
-            topic.bootstrap,
-            {"fetch.wait.max.ms": 50, **settings},
-            group_id="sluiceway-inspect",
-            auto_offset_reset="error",
-            enable_auto_commit=False,
-            enable_partition_eof=True,
-            isolation_level="read_committed",
-        ),
-        logger=kafka.logger,
-    )
-
-
 def _partition(consumer: Consumer, topic: str, partition: int) -> PartitionReport:
     low, high = kafka.watermarks(consumer, topic, partition)
     first = last = None
@@ -247,21 +229,17 @@ def _read(
     first = last = None
     consumer.assign([TopicPartition(topic, partition, start)])
     while True:
-        for message in some_messages(consumer, topic):
-            error = message.error()
-            if error is None:
-                _, ts = message.timestamp()
-                last = RecordReport(message.offset() or 0, _text(message.key()), _text(message.value()), ts)
-                first = first or last
-                if stop_at_first:
-                    return first, last
-            elif error.code() == PARTITION_END:
+        for message in kafka.told(_some_messages(consumer, topic), topic):
+            if message.error() is not None:
                 return first, last
-            elif error.code() not in kafka.PASSING:
-                raise FlowError(f"topic {topic!r} cannot be read: {kafka.sentence(error)}")
+            _, ts = message.timestamp()
+            last = RecordReport(message.offset() or 0, _text(message.key()), _text(message.value()), ts)
+            first = first or last
+            if stop_at_first:
+                return first, last
 
 
-def some_messages(consumer: Consumer, topic: str) -> list[Message]:
+def _some_messages(consumer: Consumer, topic: str) -> list[Message]:
     """What has come, at least one message or the end of a partition."""
     deadline = time.monotonic() + READ_SECONDS
     while time.monotonic() < deadline:

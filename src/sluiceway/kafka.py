@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
     AclOperation,
     AdminClient,
@@ -139,6 +139,32 @@ def _wait_for_leaders(admin: AdminClient, names: Sequence[str]) -> None:
 
 def _is_led(topic: TopicMetadata) -> bool:
     return topic.error is None and all(partition.leader >= 0 for partition in topic.partitions.values())
+
+
+def reader(bootstrap: str, user: Config, log: logging.Logger = logger) -> Consumer:
+    """A consumer for looking at topics: sees committed records, is told the ends of partitions, commits nothing."""
+    return Consumer(
+        client_config(
+            bootstrap,
+            {"group.id": "sluiceway-reader", "fetch.wait.max.ms": 100, **user},  # assign() wants a group's name
+            auto_offset_reset="error",
+            enable_auto_commit=False,
+            enable_auto_offset_store=False,
+            enable_partition_eof=True,
+            isolation_level="read_committed",
+        ),
+        logger=log,
+    )
+
+
+def told(messages: Iterable[Message], topic: str) -> Iterator[Message]:
+    """The records, and the ends of partitions (which have an `error()`); an error that does not pass is raised."""
+    for message in messages:
+        error = message.error()
+        if error is None or error.code() == KafkaError._PARTITION_EOF:
+            yield message
+        elif error.code() not in PASSING:
+            raise FlowError(f"topic {topic!r} cannot be read: {sentence(error)}")
 
 
 def resolve(consumer: Consumer, topic: str, partitions: int, position: Position) -> list[int]:
