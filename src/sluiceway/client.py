@@ -194,7 +194,7 @@ class Subscription(Iterator[Snapshot]):
             self._take(entries)
             if behind and entries:
                 patience.renew()
-            if not self._ready and patience.left <= 0:
+            elif not self._ready and patience.left <= 0:
                 raise StopIteration
         return self._ready.popleft()
 

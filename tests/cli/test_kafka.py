@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +60,22 @@ def test_produce_makes_a_topic_only_when_told(topics: Topics, tmp_path: Path, ca
 
 def send(topics: Topics, topic: str, *records: tuple[str, bytes | None, int]) -> None:
     produce(topics.bootstrap, topic, list(records))
+
+
+def test_retiring_mends_a_split(topics: Topics, call: Call) -> None:
+    """At once: the stale snapshots still stand in the topic, and nothing has been compacted."""
+    made = topics("selections", partitions=2, config={"cleanup.policy": "compact"})
+    url = f"kafka://{topics.bootstrap}/{made}"
+    for partition in (0, 1):
+        send(topics, made, *[("spam/mail", snapshot(version, "a").strip(), partition) for version in (5, 6)])
+    split = call("watch", url, "--once")
+    assert (split.code, "stand in the partitions 0 and 1" in split.sentence) == (1, True)
+    done = call("retire", "spam/mail", url, "--json")
+    assert json.loads(done.stdout)["partitions"] == [0, 1]
+    assert call("watch", url, "--once").stdout == "There is no snapshot in it.\n"
+    send(topics, made, ("spam/mail", snapshot(7, "a").strip(), 1))
+    [line] = call("watch", url, "--once", "--json").stdout.splitlines()
+    assert json.loads(line)["version"] == 7
 
 
 def test_watch_and_inspect(topics: Topics, call: Call) -> None:
@@ -134,3 +152,14 @@ def test_a_broker_that_is_not_there(nobody: str, tmp_path: Path, call: Call) -> 
         assert done.code == 2, arguments
         assert f"no Kafka broker answers at {nobody} within 1 s" in done.sentence
         assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("verb", [["watch"], ["watch", "--once"], ["inspect"], ["retire", "f/s"]])
+def test_a_broker_that_is_not_there_is_one_line(nobody: str, verb: list[str]) -> None:
+    """In a process of its own: what the client library logs goes to the same place."""
+    code = "import sluiceway.kafka, sluiceway.cli; sluiceway.kafka.ANSWER_SECONDS = 1.0; sluiceway.cli.main()"
+    command = [sys.executable, "-c", code, *verb, f"kafka://{nobody}/t"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    [line] = done.stderr.splitlines()
+    assert line.startswith(f"sluiceway: no Kafka broker answers at {nobody} within 1 s")

@@ -7,15 +7,18 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
+from rich.cells import cell_len
+
 from sluiceway.schemas import encode
 from tests.cli.calling import Call, Terminal
 from tests.support.flow import Running
 
 
-def snapshot(version: int, *features: str, stream: str = "mail", **changes: Any) -> bytes:
+def snapshot(version: int, *features: str, flow: str = "spam", stream: str = "mail", **changes: Any) -> bytes:
     made = encode.snapshot(
         offset=version,
-        flow="spam",
+        flow=flow,
         stream=stream,
         operator="ofs",
         version=version,
@@ -76,10 +79,26 @@ def test_many_streams_have_a_row_each(tmp_path: Path, call: Call) -> None:
         snapshot(1_000_000 + at, "free", "prize", stream=f"s-{at}", mistakes=99, entered=["free"]) for at in range(3)
     )
     said = call("watch", f"dir:{topic(tmp_path / 't', many)}", "--once").stdout.splitlines()
-    assert said[0].split()[:5] == ["flow/stream", "version", "error", "lately", "n"]
-    assert said[2].split() == ["spam/s-0", "1,000,000", "0.0", "%", "-", "2", "+free", "free,", "prize"]
-    assert len(said) == 5
+    assert said[0].rstrip() == "flow spam"
+    assert said[1].split() == ["stream", "version", "error", "lately", "n", "+in", "-out", "top"]
+    assert said[3].split() == ["s-0", "1,000,000", "0.0", "%", "-", "2", "+free", "free,", "prize"]
+    assert len(said) == 6
     assert max(map(len, said)) <= 80
+
+
+@pytest.mark.parametrize("flows", [1, 2])
+def test_long_names_can_be_told_apart(tmp_path: Path, call: Call, flows: int) -> None:
+    """Names that begin alike differ at their ends; a wide character takes two columns."""
+    names = [
+        (f"recommendations-of-europe-{('west', 'east')[at % flows]}", f"customer-segment-語-{at // flows:03d}")
+        for at in range(6)
+    ]
+    content = b"".join(snapshot(1_000_000, *"abcdefghijkl", flow=flow, stream=stream) for flow, stream in names)
+    said = call("watch", f"dir:{topic(tmp_path / 't', content)}", "--once").stdout.splitlines()
+    assert max(map(cell_len, said)) <= 80
+    rows = said[-6:]
+    assert len({row.partition("1,000,000")[0] for row in rows}) == 6
+    assert said[-8].rstrip().endswith("+in -out top")  # no heading is cut
 
 
 def test_lines_and_json_where_there_is_no_terminal(tmp_path: Path) -> None:
@@ -112,7 +131,7 @@ def test_on_a_terminal_the_table_follows(tmp_path: Path) -> None:
         terminal.until("version 200")
         terminal.until("error 20.0 %, lately 10.0 %; 2 selected, 1 entered (+), 1 left (-)")
         more.write(snapshot(7, "a", stream="news"))
-        terminal.until("flow/stream")
+        terminal.until("flow spam")
         terminal.interrupt()
         assert terminal.wait() == 0
         assert not terminal.coloured
@@ -136,6 +155,28 @@ def test_a_long_selection_is_cut_to_the_screen(tmp_path: Path) -> None:
 
 
 def test_a_topic_of_something_else(demo: Path, call: Call) -> None:
-    done = call("watch", f"dir:{demo / 'predictions'}", "--once")
-    assert done.code == 1
-    assert "is it a selections topic?" in done.sentence
+    for name in ("predictions", "instances"):
+        done = call("watch", f"dir:{demo / name}", "--once")
+        assert (done.code, done.stderr.count("\n")) == (2, 1)
+        assert "is it a selections topic?" in done.sentence
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--start", "99999999"], "start 99999999 lies beyond the end of"),
+        (["--start", "5"], "start 5 is not where a line of"),
+        (["--start", "nonsense"], "'nonsense' is no position in a topic"),
+        (["--once", "--start", "nonsense"], "--once shows what is current: it does not go with --start nonsense"),
+    ],
+)
+def test_a_start_that_cannot_be(tmp_path: Path, call: Call, arguments: list[str], sentence: str) -> None:
+    done = call("watch", f"dir:{topic(tmp_path / 't', HISTORY)}", *arguments)
+    assert (done.code, done.stderr.count("\n")) == (2, 1)
+    assert sentence in done.sentence
+
+
+def test_a_file_is_no_topic(tmp_path: Path, call: Call) -> None:
+    file = topic(tmp_path / "t", HISTORY) / "part-00000.jsonl"
+    done = call("watch", f"dir:{file}")
+    assert (done.code, done.sentence) == (2, f"dir:{file} is a file; a topic is the directory that holds _topic.json")

@@ -12,18 +12,19 @@ from pathlib import Path
 import sluiceway
 
 
-def handled(file: Path) -> list[tuple[str, str, int]]:
+def handled(file: Path) -> list[tuple[str, str, str]]:
+    """Flow, stream and mark of each."""
     if not file.exists():
         return []
     lines = [line.split() for line in file.read_text().splitlines(keepends=True) if line.endswith("\n")]
-    return [(flow, stream, int(version)) for flow, stream, version in lines]
+    return [(flow, stream, mark) for flow, stream, mark in lines]
 
 
 def main(url: str, file: Path) -> None:
-    after = {(flow, stream): version for flow, stream, version in handled(file)}
-    with file.open("a") as out:
-        for snapshot in sluiceway.subscribe(url, start="beginning", after=after):
-            out.write(f"{snapshot.flow} {snapshot.stream} {snapshot.version}\n")
+    after = {(flow, stream): mark for flow, stream, mark in handled(file)}
+    with file.open("a") as out, sluiceway.subscribe(url, start="beginning", after=after) as snapshots:
+        for snapshot in snapshots:
+            out.write(f"{snapshot.flow} {snapshot.stream} {snapshots.marks[snapshot.flow, snapshot.stream]}\n")
             out.flush()
             os.fsync(out.fileno())
 

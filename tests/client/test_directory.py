@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import sluiceway
-from sluiceway import FlowError, SettingsError, Snapshot, SplitStreamError
+from sluiceway import SettingsError, Snapshot, SplitStreamError
 from tests.client.snapshots import directory_topic, value
 
 
@@ -35,8 +35,14 @@ def test_filters(tmp_path: Path) -> None:
 
 def test_what_was_handled_is_left_out(tmp_path: Path) -> None:
     url = directory_topic(tmp_path / "s", [value(1), value(2), value(3), value(1, stream="chat")])
-    going_on = sluiceway.subscribe(url, start="beginning", stop="end", after={("spam", "mail"): 2})
+    with sluiceway.subscribe(url, start="beginning") as first:
+        assert [next(first).version, next(first).version] == [1, 2]
+        marks = first.marks
+    assert list(marks) == [("spam", "mail")]
+    going_on = sluiceway.subscribe(url, start="beginning", stop="end", after=marks)
     assert seen(going_on) == [("spam", "mail", 3), ("spam", "chat", 1)]
+    assert set(going_on.marks) == {("spam", "mail"), ("spam", "chat")}
+    assert seen(sluiceway.subscribe(url, start="current", stop="end", after=going_on.marks)) == []
 
 
 def test_current_then_what_comes(tmp_path: Path) -> None:
@@ -54,6 +60,37 @@ def test_an_empty_topic_has_no_current_selection(tmp_path: Path) -> None:
     url = directory_topic(tmp_path / "s", [], [])
     assert sluiceway.latest(url) == {}
     assert seen(sluiceway.subscribe(url, start="current", timeout=0.1)) == []
+
+
+def test_a_topic_that_grows_is_read_to_where_it_ended(tmp_path: Path) -> None:
+    """The end is decided once, however much is written while it is looked up."""
+    url = directory_topic(tmp_path / "s", [value(version) for version in range(1, 4001)])
+    written, done = [4000], threading.Event()
+
+    def write() -> None:
+        with (tmp_path / "s" / "part-00000.jsonl").open("ab", buffering=0) as lines:
+            while not done.wait(0.0005):
+                lines.write(value(written[0] + 1) + b"\n")
+                written[0] += 1
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(3):
+            before = written[0]
+            [(_, _, version)] = seen(sluiceway.subscribe(url, start="current", stop="end", timeout=10))
+            assert version >= before
+            assert sluiceway.latest(url, timeout=10)["spam", "mail"].version >= version
+    finally:
+        done.set()
+        writer.join()
+
+
+@pytest.mark.parametrize("start", ["current", "beginning"])
+def test_patience_lasts_as_long_as_something_comes(tmp_path: Path, start: str) -> None:
+    """Even none at all is enough to catch up, in however many polls."""
+    url = directory_topic(tmp_path / "s", [value(1)] * 3500 + [value(2)])
+    assert seen(sluiceway.subscribe(url, start=start, timeout=0))[-1] == ("spam", "mail", 2)
 
 
 def test_tailing_waits_for_whole_lines(tmp_path: Path) -> None:
@@ -107,10 +144,28 @@ def test_mistakes_are_sentences(tmp_path: Path) -> None:
     url = directory_topic(tmp_path / "s", [value(1)])
     with pytest.raises(SettingsError, match="is no position in a topic"):
         sluiceway.subscribe(url, start="yesterday")
+    with pytest.raises(SettingsError, match=r"start 99999 lies beyond the end of .*part-00000.jsonl, which has \d+ bytes"):
+        sluiceway.subscribe(url, start=99_999)
+    with pytest.raises(SettingsError, match="start 5 is not where a line of .* begins"):
+        sluiceway.subscribe(url, start=5)
+    with pytest.raises(SettingsError, match="_topic.json is a file; a topic is the directory"):
+        sluiceway.latest(f"{url}/_topic.json")
+    with pytest.raises(SettingsError, match="after: 3000 is no mark"):
+        sluiceway.subscribe(url, after={("spam", "mail"): 3000})  # type: ignore[dict-item]
 
 
-@pytest.mark.parametrize("line", [b"{}", b"no JSON", value(1).replace(b'"schema":1', b'"schema":2')])
+@pytest.mark.parametrize("line", [b"{}", b"no JSON", value(1).replace(b'"version"', b'"Version"')])
 def test_what_is_no_snapshot_is_told(tmp_path: Path, line: bytes) -> None:
     url = directory_topic(tmp_path / "s", [value(1), line])
-    with pytest.raises(FlowError, match=r"partition 0, offset \d+: this is no snapshot"):
+    with pytest.raises(SettingsError, match=r"partition 0, offset \d+: this is no snapshot"):
         sluiceway.latest(url)
+
+
+def test_a_later_version_may_add_members(tmp_path: Path) -> None:
+    """Added, they are ignored; what changes the meaning of the others changes the schema, which is told."""
+    more = value(1).replace(b'"since":1', b'"since":1,"colour":"red"').replace(b'"seen"', b'"mood":{"a":1},"seen"')
+    url = directory_topic(tmp_path / "more", [more])
+    assert sluiceway.latest(url)["spam", "mail"] == Snapshot.model_validate_json(value(1))
+    other = directory_topic(tmp_path / "other", [value(1).replace(b'"schema":1', b'"schema":2')])
+    with pytest.raises(SettingsError, match="has schema 2, and this version of Sluiceway reads schema 1 only"):
+        sluiceway.latest(other)

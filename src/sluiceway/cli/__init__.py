@@ -47,6 +47,7 @@ def sluiceway(
 
 def main() -> None:
     """Entry point. Exit codes: 0 done or stopped, 1 the world failed, 2 a user's mistake, 130 interrupted."""
+    run.tell_warnings()
     code = _run()
     if code and "BYTEWAX_ADDRESSES" in os.environ:
         sys.stdout.flush()

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sluiceway.flows.topics.url import KafkaTopic
     from sluiceway.kafka import Config
 
-SEND_SECONDS = 60.0
+READ_SECONDS = SEND_SECONDS = 60.0
 
 
 def retire(
@@ -31,7 +31,7 @@ def retire(
     """
     import json
 
-    from sluiceway.cli.run import say, tell_warnings
+    from sluiceway.cli.run import say
     from sluiceway.cli.screen import counted
     from sluiceway.errors import SettingsError
     from sluiceway.flows.topics.url import DirectoryTopic, parse_topic
@@ -45,7 +45,6 @@ def retire(
             f"{topic} is a directory, which keeps every snapshot and is never compacted: there is nothing to retire;"
             f" start the flow anew in another directory to be rid of a stream"
         )
-    tell_warnings()
     settings = kafka_settings(kafka)
     homes = _find(topic, settings, name)
     _bury(topic, settings, name, homes)
@@ -58,43 +57,33 @@ def retire(
 
 def _find(topic: KafkaTopic, settings: Config, name: str) -> list[int]:
     """The partitions where the stream's newest record is a snapshot."""
+    import time
     from contextlib import closing
     from difflib import get_close_matches
 
-    from confluent_kafka import OFFSET_BEGINNING, TopicPartition
     from rich.progress import Progress
 
-    from sluiceway import kafka
     from sluiceway.cli.screen import console
     from sluiceway.errors import FlowError, SettingsError
-    from sluiceway.flows.inspection import PARTITION_END, reader, some_messages
+    from sluiceway.feeds import open_feed
 
-    info = kafka.describe_topics(topic.bootstrap, settings, [topic.name])[topic.name]
-    if info is None:
-        raise SettingsError(f"topic {topic.name!r} does not exist on {topic.bootstrap}")
     alive: dict[str, set[int]] = {}
     screen = console(stderr=True)
     with (
-        closing(reader(topic, settings)) as consumer,
+        closing(open_feed(str(topic), "beginning", "end", settings)) as feed,
         Progress(console=screen, transient=True, disable=not screen.is_terminal) as bar,
     ):
-        marks = [kafka.watermarks(consumer, topic.name, partition) for partition in range(info.partitions)]
-        task = bar.add_task(f"reading {topic.name}", total=sum(high - low for low, high in marks))
-        unfinished = {partition for partition, (low, high) in enumerate(marks) if high > low}
-        consumer.assign([TopicPartition(topic.name, partition, OFFSET_BEGINNING) for partition in unfinished])
-        while unfinished:
-            for message in some_messages(consumer, topic.name):
-                error, partition = message.error(), message.partition()
-                assert partition is not None
-                if error is None:
-                    key = _text(message.key()) or ""
-                    homes = alive.setdefault(key, set())
-                    homes.discard(partition) if message.value() is None else homes.add(partition)
-                    bar.advance(task)
-                elif error.code() == PARTITION_END:
-                    unfinished.discard(partition)
-                elif error.code() not in kafka.PASSING:
-                    raise FlowError(f"{topic} cannot be read: {kafka.sentence(error)}")
+        bar.add_task(f"reading {topic.name}", total=None)
+        heard = time.monotonic()
+        while not feed.ended:
+            entries = feed.poll(0.2)
+            for entry in entries:
+                homes = alive.setdefault((entry.key or b"").decode(errors="replace"), set())
+                homes.discard(entry.partition) if entry.value is None else homes.add(entry.partition)
+            if entries:
+                heard = time.monotonic()
+            elif time.monotonic() - heard > READ_SECONDS:
+                raise FlowError(f"{topic} could not be read to its end: nothing came for {READ_SECONDS:.0f} s")
     if not alive.get(name):
         living = [key for key, homes in alive.items() if homes]
         near = get_close_matches(name, living, n=1, cutoff=0.5)
@@ -107,10 +96,6 @@ def _names(names: list[str]) -> str:
     if not names:
         return "none at all"
     return ", ".join(sorted(names)[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
-
-
-def _text(data: bytes | str | None) -> str | None:
-    return data.decode(errors="replace") if isinstance(data, bytes) else data
 
 
 def _bury(topic: KafkaTopic, settings: Config, name: str, partitions: list[int]) -> None:

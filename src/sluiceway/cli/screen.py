@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -45,6 +47,24 @@ def percent(share: float | None) -> str:
 def shortened(text: str) -> Text:
     """On one line, cut where the column ends. (The column itself must be free to wrap: a table narrows those first.)"""
     return Text(text, no_wrap=True, overflow="ellipsis")
+
+
+class BothEnds:
+    """On one line, cut in the middle: names that begin alike often differ at their ends."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement(1, cell_len(self._text))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width = options.max_width
+        if cell_len(self._text) <= width:
+            yield Text(self._text, no_wrap=True)
+            return
+        tail = set_cell_size(self._text[::-1], width // 2)[::-1]
+        yield Text(set_cell_size(self._text, width - width // 2 - 1) + "…" + tail, no_wrap=True)
 
 
 def counted(number: int, what: str) -> str:
@@ -167,12 +187,17 @@ def detail(view: View, rows: int | None = None) -> RenderableType:
 
 
 def overview(views: Sequence[View], rows: int | None = None) -> RenderableType:
-    """Many streams, a row each."""
-    table = plain_table()
-    table.add_column("flow/stream", min_width=12)
+    """Many streams, a row each; if they are all of one flow, it is said once."""
+    flows = {view.now.flow for view in views}
+    one = len(flows) == 1
+    table = plain_table(f"flow {min(flows)}" if one else None)
+    if not one:
+        table.add_column("flow", min_width=9)
+    table.add_column("stream", min_width=12)
     for name, width in (("version", 9), ("error", 6), ("lately", 6), ("n", 3)):
         table.add_column(name, justify="right", no_wrap=True, min_width=width)
-    table.add_column(shortened("+ entered, - left, largest weights"))
+    heading = "+in -out top"
+    table.add_column(heading, min_width=len(heading))
     for view in views[:rows]:
         now = view.now
         text = shortened("")
@@ -182,7 +207,8 @@ def overview(views: Sequence[View], rows: int | None = None) -> RenderableType:
             text.append(f"-{name} ", style="red")
         text.append(", ".join(entry.feature for entry in now.selected[:10]))
         numbers = f"{now.version:,}", percent(view.error), percent(view.error_lately), f"{now.n_selected:,}"
-        table.add_row(shortened(view.key), *numbers, text)
+        names = [BothEnds(now.stream)] if one else [BothEnds(now.flow), BothEnds(now.stream)]
+        table.add_row(*names, *numbers, text)
     if rows is not None and len(views) > rows:
         table.add_row(f"... and {len(views) - rows:,} more", style="dim")
     return table

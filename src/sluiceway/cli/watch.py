@@ -44,9 +44,12 @@ def watch(
     sluiceway watch kafka://localhost:9092/selections --once --json
     """
     from sluiceway.cli.screen import console
-    from sluiceway.client import latest, subscribe
+    from sluiceway.client import CURRENT, latest, subscribe
+    from sluiceway.errors import SettingsError
 
     settings = kafka_settings(kafka)
+    if once and start != CURRENT:
+        raise SettingsError(f"--once shows what is current: it does not go with --start {start}")
     screen = console()
     if once:
         found = latest(url, flow, stream, kafka=settings)
@@ -119,4 +122,4 @@ class _Streams:
         if len(views) == 1:
             [view] = views.values()
             return detail(view, rows=max(self._screen.height - 8, 3))
-        return overview([views[name] for name in sorted(views)], rows=max(self._screen.height - 4, 3))
+        return overview([views[name] for name in sorted(views)], rows=max(self._screen.height - 5, 3))
