@@ -8,8 +8,8 @@ Both read a topic on a broker or a directory topic, only what is committed, and 
 - Records that come again, as they do after a crash of a flow that delivers at least once, are hidden.
 - A tombstone ends a stream: `latest` does not have it any more; should it begin anew, its versions may too.
 - One stream lives in one partition. The same flow and stream alive in a second one means that two flows share a name,
-  or that partitions were added; merging the two would be a lie, so it is a `SplitStreamError`. Partitions are read in no
-  certain order, so what stood in the topic already is judged when all of it has been read.
+  or that partitions were added; merging the two would be a lie, so it is a `SplitStreamError`. Partitions are read in
+  no certain order, so what stood in the topic already is judged when all of it has been read.
 """
 
 from __future__ import annotations
@@ -142,8 +142,8 @@ def latest(
 ) -> dict[tuple[str, str], Snapshot]:
     """What is selected now, by flow and stream: the newest snapshot of each, those that were retired left out.
 
-    Reads the whole topic up to its end as of now, which a compacted topic keeps short; a `FlowError` if the broker hands
-    over nothing of it for `timeout` seconds. The names are tuples (`StreamName`): `latest(url)["spam", "mail"]`.
+    Reads the whole topic up to its end as of now, which a compacted topic keeps short; a `FlowError` if nothing of it
+    comes for `timeout` seconds. The names are tuples (`StreamName`): `latest(url)["spam", "mail"]`.
     """
     with subscribe(url, flow, stream, CURRENT, stop="end", timeout=timeout, kafka=kafka) as snapshots:
         found: dict[tuple[str, str], Snapshot] = {StreamName(each.flow, each.stream): each for each in snapshots}

@@ -11,11 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 import sluiceway
-from sluiceway import FlowError, SettingsError, SplitStreamError, client
+from sluiceway import SettingsError, SplitStreamError, UnreachableError, feeds, kafka
+from sluiceway.flows.topics.url import KafkaTopic
+from sluiceway.positions import Position
 from tests.client.follower import handled
 from tests.client.snapshots import key, record, value
 from tests.support import Broker, Topics, produce, read_committed
@@ -100,6 +102,46 @@ def test_a_tombstone_ends_a_stream(topics: Topics) -> None:
     assert names(list(everything)) == [("spam", "mail", 10), ("spam", "mail", 3)]
 
 
+def test_going_on_after_a_retirement(topics: Topics) -> None:
+    """Neither what was handled before it comes again, nor what was handled after it."""
+    topic = topics("selections")
+    before = [record(10_000), record(12_000)]
+    produce(topics.bootstrap, topic, [*before, (key(), None, 0), *[record(version) for version in (1000, 2000)]])
+    with sluiceway.subscribe(url(topics, topic), start="beginning", timeout=20) as first:
+        marks = []
+        for _ in range(4):
+            next(first)
+            marks.append(dict(first.marks))
+    produce(topics.bootstrap, topic, [record(2000), record(3000)])
+
+    def rest(start: str, after: dict[tuple[str, str], str]) -> list[int]:
+        return [each.version for each in sluiceway.subscribe(url(topics, topic), start=start, stop="end", after=after)]
+
+    assert rest("beginning", marks[3]) == rest("current", marks[3]) == [3000]
+    assert rest("beginning", marks[1]) == [1000, 2000, 3000]
+    whole = sluiceway.subscribe(url(topics, topic), start="beginning", stop="end")
+    list(whole)
+    assert rest("beginning", dict(whole.marks)) == rest("current", dict(whole.marks)) == []
+
+
+def test_the_end_is_decided_once(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also for a partition that was empty when its end was looked up, and is not a moment later."""
+    topic = topics("selections", partitions=2)
+    produce(topics.bootstrap, topic, [record(1)])
+    resolve = kafka.resolve
+
+    def resolve_and_write(consumer: Consumer, name: str, partitions: int, position: Position) -> list[int]:
+        found = resolve(consumer, name, partitions, position)
+        if position.kind == "end":
+            produce(topics.bootstrap, topic, [record(1, stream="chat", partition=1)])
+        return found
+
+    monkeypatch.setattr(kafka, "resolve", resolve_and_write)
+    current = sluiceway.subscribe(url(topics, topic), start="current", stop="end", timeout=10)
+    assert names(list(current)) == [("spam", "mail", 1)]
+    assert current.complete
+
+
 def test_a_compacted_topic(topics: Topics) -> None:
     """Really compacted: the test waits until the broker has removed what is outdated, the tombstone too."""
     eager = {
@@ -147,7 +189,7 @@ def test_a_stream_in_two_partitions_is_told(topics: Topics) -> None:
 
 
 def test_added_partitions_are_found(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "LOOK_FOR_PARTITIONS_SECONDS", 0.5)
+    monkeypatch.setattr(feeds, "LOOK_FOR_PARTITIONS_SECONDS", 0.5)
     topic = topics("selections")
     with sluiceway.subscribe(url(topics, topic), timeout=30) as subscription:
         topics.admin.create_partitions([NewPartitions(topic, 2)])[topic].result(30)
@@ -161,12 +203,12 @@ def test_mistakes_are_sentences(topics: Topics, monkeypatch: pytest.MonkeyPatch)
         sluiceway.subscribe(url(topics, "nowhere"))
     topic = topics("instances")
     produce(topics.bootstrap, topic, [("mail", '{"x": {"a": 1}}')])
-    with pytest.raises(FlowError, match="partition 0, offset 0: this is no snapshot"):
+    with pytest.raises(SettingsError, match="partition 0, offset 0: this is no snapshot"):
         sluiceway.latest(url(topics, topic))
-    with pytest.raises(FlowError, match="cannot be read"):
-        list(sluiceway.subscribe(url(topics, topic), start=99, timeout=20))
+    with pytest.raises(SettingsError, match=r"start 99 lies outside of what partition 0 of topic .* holds, 0 to 1"):
+        sluiceway.subscribe(url(topics, topic), start=99)
     monkeypatch.setattr("sluiceway.kafka.ANSWER_SECONDS", 1.0)
-    with pytest.raises(FlowError, match=r"no Kafka broker answers at 127\.0\.0\.1:9 within 1 s"):
+    with pytest.raises(UnreachableError, match=r"no Kafka broker answers at 127\.0\.0\.1:9 within 1 s"):
         sluiceway.latest("kafka://127.0.0.1:9/selections", kafka={"log_level": 0})
 
 
@@ -202,7 +244,7 @@ def test_a_subscriber_killed_and_restarted(topics: Topics, tmp_path: Path) -> No
         follower.kill()
     found = handled(file)
     for stream in ("mail", "chat"):
-        assert [version for _, name, version in found if name == stream] == list(versions)
+        assert [int(mark.partition("@")[0]) for _, name, mark in found if name == stream] == list(versions)
 
 
 def test_the_broker_restarts_while_subscribed(own_broker: Broker) -> None:
@@ -221,3 +263,37 @@ def test_the_broker_restarts_while_subscribed(own_broker: Broker) -> None:
             ("mail", 2),
             ("chat", 1),
         }
+
+
+def test_cancelling_does_not_wait_for_a_lost_broker(own_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looking for added partitions asks the broker; whoever wants to leave does not wait for its answer."""
+    bootstrap = own_broker.bootstrap
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    admin.create_topics([NewTopic("selections", num_partitions=1, replication_factor=1)])["selections"].result(30)
+    cancel = threading.Event()
+    subscription = sluiceway.subscribe(f"kafka://{bootstrap}/selections", cancel=cancel, kafka={"log_level": 0})
+    monkeypatch.setattr(feeds, "LOOK_FOR_PARTITIONS_SECONDS", 0.0)
+    monkeypatch.setattr(kafka, "ANSWER_SECONDS", 600.0)
+    subscription._feed._next_look = 0.0  # type: ignore[attr-defined]
+    own_broker.kill()
+    reading = threading.Thread(target=lambda: list(subscription), daemon=True)
+    reading.start()
+    time.sleep(2.0)
+    cancel.set()
+    reading.join(60)
+    assert not reading.is_alive()
+
+
+def test_a_broker_that_does_not_know_its_topic_yet_is_an_outage(topics: Topics) -> None:
+    """As one that has just come back may say; the subscription outlives it."""
+    topic = topics("selections")
+    feed = feeds.KafkaFeed(KafkaTopic(topics.bootstrap, topic), {"log_level": 0}, Position("end"), None)
+    try:
+        topics.admin.delete_topics([topic])[topic].result(30)
+        eventually(lambda: topic not in topics.admin.list_topics(timeout=10).topics)
+        with pytest.raises(SettingsError, match="does not exist"):
+            feed._count(10)
+        feed._next_look = 0.0
+        feed._look_for_partitions()
+    finally:
+        feed.close()
