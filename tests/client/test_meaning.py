@@ -118,6 +118,16 @@ def test_what_was_handled_before_and_after_a_retirement() -> None:
     assert [snapshot.version for snapshot in subscription(history, 6, "current", marks[1])] == [3000]
 
 
+def test_what_comes_again_after_the_handled_one_was_compacted_away() -> None:
+    """Then only its version tells that the repeats are no news."""
+    history = partition(0, [20, 30, 20, 30, 40])
+    reading = subscription(history, 5, "beginning")
+    next(reading), next(reading)
+    for left in (history[2:], history[3:]):
+        again = subscription(left, len(left), "beginning", dict(reading.marks))
+        assert [snapshot.version for snapshot in again] == [40]
+
+
 @st.composite
 def histories(draw: st.DrawFn) -> list[int | None]:
     """Lives of a stream, one after the other, each with the repeats that crashes leave."""
