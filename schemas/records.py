@@ -1,8 +1,8 @@
 """Every record that crosses a topic, as a typed model; `python -m sluiceway.schemas.records` writes their JSON Schemas.
 
-Records may carry members that a reader does not know: producers add fields, and so do later versions of ours; they are
-ignored. What would change the meaning of a snapshot's other members changes its `schema`. We write exactly the members
-listed.
+What comes in (`Instance`, `LaterLabel`) may carry members we do not know: producers add fields, and we ignore them.
+What goes out (`Snapshot`, `Prediction`, `DeadLetterLine`) has exactly the members listed. But who reads snapshots may be
+older than who writes them: members added later are ignored, and what changes the meaning of the others changes `schema`.
 
 These models are for the edges: clients, tools, tests. The hot path reads with `sluiceway.schemas.decode` and writes
 with `sluiceway.schemas.encode`, which know nothing of pydantic and accept and give exactly the same.
@@ -193,23 +193,27 @@ def _rules(info: ValidationInfo) -> Rules:
 
 
 class _Output(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore", validate_by_name=True, serialize_by_alias=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_by_name=True, serialize_by_alias=True)
 
 
-class SelectedFeature(_Output):
+class _ReadByClients(_Output):
+    model_config = ConfigDict(extra="ignore")
+
+
+class SelectedFeature(_ReadByClients):
     feature: Text
     weight: Finite
     since: Count = Field(description="The version at which the feature last entered.")
 
 
-class Position(_Output):
+class Position(_ReadByClients):
     """A place in a partition."""
 
     partition: Count
     offset: Count
 
 
-class Snapshot(_Output):
+class Snapshot(_ReadByClients):
     """Which features matter now. Topic `selections`, key: flow/stream."""
 
     schema_: Literal[1] = Field(alias="schema")

@@ -13,6 +13,7 @@ from sluiceway.schemas.records import (
     LaterLabel,
     Prediction,
     Rules,
+    SelectedFeature,
     json_schema,
     read_instance,
 )
@@ -38,11 +39,14 @@ def test_the_examples_of_the_design_are_valid() -> None:
     assert isinstance(read_instance({"stream": "mail", "x": [1]}, line=True), InstanceLine)
 
 
-def test_records_may_carry_more() -> None:
+def test_input_and_snapshots_may_carry_more_and_other_output_may_not() -> None:
     assert Instance.model_validate({"x": {}, "colour": "red"}) == Instance(x={})
     prediction = {"flow": "f", "stream": "s", "id": None, "seq": 0, "at": {"partition": 0, "offset": 0}}
-    plain = Prediction.model_validate({**prediction, "score": 0.5, "label": 1})
-    assert Prediction.model_validate({**prediction, "score": 0.5, "label": 1, "colour": "red"}) == plain
+    Prediction.model_validate({**prediction, "score": 0.5, "label": 1})
+    with pytest.raises(ValidationError, match="colour"):
+        Prediction.model_validate({**prediction, "score": 0.5, "label": 1, "colour": "red"})
+    more = {"feature": "free", "weight": 1.0, "since": 3, "colour": "red"}
+    assert SelectedFeature.model_validate(more) == SelectedFeature(feature="free", weight=1.0, since=3)
 
 
 def test_records_do_not_change() -> None:
