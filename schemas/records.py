@@ -1,8 +1,8 @@
 """Every record that crosses a topic, as a typed model; `python -m sluiceway.schemas.records` writes their JSON Schemas.
 
 What comes in (`Instance`, `LaterLabel`) may carry members we do not know: producers add fields, and we ignore them.
-What goes out (`Snapshot`, `Prediction`, `DeadLetterLine`) has exactly the members listed. But who reads snapshots may be
-older than who writes them: members added later are ignored, and what changes the meaning of the others changes `schema`.
+What goes out (`Snapshot`, `Prediction`, `DeadLetterLine`) has exactly the members listed. But who reads snapshots may
+be older than who writes them: members added later are ignored; what changes the meaning of others changes `schema`.
 
 These models are for the edges: clients, tools, tests. The hot path reads with `sluiceway.schemas.decode` and writes
 with `sluiceway.schemas.encode`, which know nothing of pydantic and accept and give exactly the same.
