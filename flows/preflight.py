@@ -42,7 +42,7 @@ def look_around(settings: Settings, *, create: bool = False, create_directories:
         name, topic = next(iter(missing.items()))
         raise SettingsError(
             f"topic {topic.name!r} ({name}) does not exist on {topic.bootstrap}; create it with {lanes} partitions, or"
-            f" let `sluiceway run --create-topics` do it"
+            f" let `sluiceway {settings.verb} --create-topics` do it"
         )
     outputs = {}
     for name, output in settings.outputs.items():

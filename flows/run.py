@@ -183,7 +183,7 @@ def belongs_to(settings: Settings, around: Surroundings) -> dict[str, Any]:
 
 def _refuse_strange_output(store: Store, settings: Settings, around: Surroundings, bounds: Bounds) -> None:
     """The store and what is out already must tell the same story, or somebody must say that it is fine (`--adopt`)."""
-    name = settings.flow.name
+    name, adopt = settings.flow.name, f"sluiceway {settings.verb} --adopt"
     stands = store.positions(source_step(settings))
     never_ran = store.is_clean and not stands
     if never_ran:
@@ -193,7 +193,7 @@ def _refuse_strange_output(store: Store, settings: Settings, around: Surrounding
             ):
                 raise FlowError(
                     f"{topic} already holds output, but the recovery store {store.directory} is new; write to another"
-                    f" directory, or, if the output is this flow's own and its store was lost, `sluiceway run --adopt`"
+                    f" directory, or, if the output is this flow's own and its store was lost, `{adopt}`"
                     f" replays the input and goes on after it"
                 )
     if not around.outputs or settings.output.delivery != "exactly-once":
@@ -206,20 +206,20 @@ def _refuse_strange_output(store: Store, settings: Settings, around: Surrounding
             raise FlowError(
                 f"the flow {name!r} has already sent its output up to offset {sent} of partition {lane}, but the"
                 f" recovery store {store.directory} is new; give the flow another name, or, if its store was lost,"
-                f" `sluiceway run --adopt` replays the input from input.start and goes on after what is out"
+                f" `{adopt}` replays the input from input.start and goes on after what is out"
             )
         if sent is None and here > bounds.starts[lane] and not store.is_clean:
             raise FlowError(
                 f"the recovery store {store.directory} stands at offset {here} of partition {lane} after a crash, but"
                 f" the consumer group {name!r}, which knows how much output is out, is gone (expired or deleted);"
-                f" `sluiceway run --adopt` goes on from the store (output of the last seconds before the crash may come"
+                f" `{adopt}` goes on from the store (output of the last seconds before the crash may come"
                 f" twice), or give the flow another name and another recovery directory"
             )
         if sent is not None and sent < here:
             raise FlowError(
                 f"the recovery store {store.directory} stands at offset {here} of partition {lane}, but the consumer"
                 f" group {name!r} says that output is out only up to {sent}; was the group's offset reset?"
-                f" `sluiceway run --adopt` goes on from the store"
+                f" `{adopt}` goes on from the store"
             )
 
 

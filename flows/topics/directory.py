@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 import orjson
 
-from sluiceway.errors import FlowError
+from sluiceway.errors import FlowError, SettingsError
 from sluiceway.flows.topics.bounds import RECORDS_A_POLL, Bounds
 from sluiceway.flows.topics.url import DirectoryTopic
 from sluiceway.positions import Position, parse_position
@@ -31,14 +31,17 @@ def partition_path(topic: DirectoryTopic, partition: int) -> Path:
 
 def create_directory_topic(topic: DirectoryTopic, partitions: int) -> None:
     """Make the folder, its empty partition files and the pin; an existing topic is left as it is."""
-    topic.path.mkdir(parents=True, exist_ok=True)
     pin = topic.path / "_topic.json"
-    if not pin.exists():
-        for partition in range(partitions):
-            partition_path(topic, partition).touch()
-        fresh = pin.with_suffix(".new")
-        fresh.write_bytes(orjson.dumps({"partitions": partitions}) + b"\n")
-        fresh.replace(pin)
+    try:
+        topic.path.mkdir(parents=True, exist_ok=True)
+        if not pin.exists():
+            for partition in range(partitions):
+                partition_path(topic, partition).touch()
+            fresh = pin.with_suffix(".new")
+            fresh.write_bytes(orjson.dumps({"partitions": partitions}) + b"\n")
+            fresh.replace(pin)
+    except OSError as problem:
+        raise SettingsError(f"the topic {topic} cannot be made: {(problem.strerror or str(problem)).lower()}") from None
 
 
 def partition_count(topic: DirectoryTopic) -> int | None:
@@ -47,6 +50,8 @@ def partition_count(topic: DirectoryTopic) -> int | None:
         return int(orjson.loads((topic.path / "_topic.json").read_bytes())["partitions"])
     except FileNotFoundError:
         return None
+    except NotADirectoryError:
+        raise SettingsError(f"the topic {topic} is a file: a topic is a directory of files, one a partition") from None
     except (OSError, ValueError, KeyError, TypeError) as problem:
         raise FlowError(f"{topic.path / '_topic.json'} does not pin the number of partitions: {problem}") from None
 

@@ -28,7 +28,7 @@ _headers = cast("Callable[[Message], list[tuple[str, bytes | None]] | None]", Me
 
 def _consumer(topic: KafkaTopic, user: kafka.Config) -> Consumer:
     # assign() needs a group id and uses it for nothing: our offsets are committed by the sink's transactions
-    return Consumer(
+    return kafka.new_consumer(
         kafka.client_config(
             topic.bootstrap,
             {"queued.max.messages.kbytes": 16_384, "fetch.wait.max.ms": 50, **user},
@@ -38,8 +38,7 @@ def _consumer(topic: KafkaTopic, user: kafka.Config) -> Consumer:
             enable_auto_offset_store=False,
             enable_partition_eof=True,
             isolation_level="read_committed",
-        ),
-        logger=kafka.logger,
+        )
     )
 
 
@@ -54,6 +53,15 @@ def kafka_bounds(topic: KafkaTopic, user: kafka.Config, partitions: int, start: 
     finally:
         consumer.close()
     return Bounds(tuple(starts), (None,) * partitions if stops is None else tuple(stops), stop)
+
+
+def first_offset(topic: KafkaTopic, user: kafka.Config, partition: int) -> int:
+    """Of what the partition still holds."""
+    consumer = _consumer(topic, user)
+    try:
+        return kafka.watermarks(consumer, topic.name, partition)[0]
+    finally:
+        consumer.close()
 
 
 class KafkaReader:

@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
 import orjson
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, TopicPartition
 from pydantic import ValidationError
 
 from sluiceway import kafka as broker
@@ -350,7 +350,7 @@ class _KafkaFeed:
         self, topic: KafkaTopic, config: broker.Config, start: Position, stop: Position | None, *, current: bool
     ) -> None:
         self._topic = topic
-        self._consumer = Consumer(
+        self._consumer = broker.new_consumer(
             broker.client_config(
                 topic.bootstrap,
                 {"group.id": "sluiceway-client", "fetch.wait.max.ms": 100, **config},
@@ -359,8 +359,7 @@ class _KafkaFeed:
                 enable_auto_offset_store=False,
                 enable_partition_eof=True,
                 isolation_level="read_committed",
-            ),
-            logger=broker.logger,
+            )
         )
         try:
             self._partitions = self._count()

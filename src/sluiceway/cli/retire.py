@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from sluiceway.flows.topics.url import KafkaTopic
     from sluiceway.kafka import Config
 
-SEND_SECONDS = 60.0
-
 
 def retire(
     name: Annotated[str, typer.Argument(help="Whose selection.", metavar="FLOW/STREAM")],
@@ -114,7 +112,7 @@ def _text(data: bytes | str | None) -> str | None:
 
 
 def _bury(topic: KafkaTopic, settings: Config, name: str, partitions: list[int]) -> None:
-    from confluent_kafka import KafkaError, Message, Producer
+    from confluent_kafka import KafkaError, Message
 
     from sluiceway import kafka
     from sluiceway.errors import FlowError
@@ -126,11 +124,11 @@ def _bury(topic: KafkaTopic, settings: Config, name: str, partitions: list[int])
             failures.append(error)
 
     config = kafka.client_config(topic.bootstrap, settings, enable_idempotence=True, acks="all")
-    producer = Producer(config, logger=kafka.logger)
+    producer = kafka.new_producer(config)
     for partition in partitions:
         producer.produce(topic.name, None, name, partition, on_delivery=note)
-    left = producer.flush(SEND_SECONDS)
+    left = producer.flush(kafka.SEND_SECONDS)
     if failures:
         raise FlowError(f"{topic}: the tombstone was not taken: {kafka.sentence(failures[0])}")
     if left:
-        raise FlowError(f"{topic}: the broker did not take the tombstone within {SEND_SECONDS:.0f} s")
+        raise FlowError(f"{topic}: the broker did not take the tombstone within {kafka.SEND_SECONDS:.0f} s")
