@@ -22,7 +22,7 @@ from sluiceway.flows.recovery import Store
 from sluiceway.flows.settings import Settings
 from sluiceway.flows.stopping import Stop
 from sluiceway.flows.topics.bounds import Bounds
-from sluiceway.flows.topics.directory import partition_path
+from sluiceway.flows.topics.directory import whole_size
 from sluiceway.flows.topics.url import DirectoryTopic
 from sluiceway.operators.adapters.failure import first_failure, forget_failures
 from sluiceway.operators.stages import scale
@@ -143,9 +143,10 @@ def _open(
     if cluster.process > 0:
         return store.bounds
     try:
-        bounds = _bounds(store, settings, around)
+        stands = store.positions(source_step(settings))
+        bounds = _bounds(store, settings, around, ran=bool(stands))
         if not adopt:
-            _refuse_strange_output(store, settings, around, bounds)
+            _refuse_strange_output(store, settings, around, bounds, stands)
     except BaseException:
         store.undo()
         raise
@@ -153,14 +154,27 @@ def _open(
     return lambda: bounds
 
 
-def _bounds(store: Store, settings: Settings, around: Surroundings) -> Bounds:
+def _bounds(store: Store, settings: Settings, around: Surroundings, *, ran: bool) -> Bounds:
     """Those of an interrupted run, which this one finishes; what `input.stop` says now, if it has changed since."""
+    begins = _sizes(settings, around)
+    if store.is_clean and not ran:
+        begins = {url: (0,) * around.lanes for url in begins}  # all output is to come; what stands is compared with it
     if store.is_clean:
-        return resolve_bounds(settings, around)
+        return replace(resolve_bounds(settings, around), begins=begins)
     pinned = store.bounds()
+    begins |= pinned.begins  # what an interrupted run wrote after its last checkpoint is still to come
     if pinned.stop_setting == settings.input.stop:
-        return pinned
-    return replace(resolve_bounds(settings, around), starts=pinned.starts)
+        return replace(pinned, begins=begins)
+    return replace(resolve_bounds(settings, around), starts=pinned.starts, begins=begins)
+
+
+def _sizes(settings: Settings, around: Surroundings) -> dict[str, tuple[int, ...]]:
+    """How much stands in each output directory, by URL and lane."""
+    return {
+        settings.output_urls[name]: tuple(whole_size(topic, lane) for lane in range(around.lanes))
+        for name, topic in settings.outputs.items()
+        if isinstance(topic, DirectoryTopic)
+    }
 
 
 def belongs_to(settings: Settings, around: Surroundings) -> dict[str, Any]:
@@ -181,16 +195,15 @@ def belongs_to(settings: Settings, around: Surroundings) -> dict[str, Any]:
     }
 
 
-def _refuse_strange_output(store: Store, settings: Settings, around: Surroundings, bounds: Bounds) -> None:
+def _refuse_strange_output(
+    store: Store, settings: Settings, around: Surroundings, bounds: Bounds, stands: Mapping[int, int]
+) -> None:
     """The store and what is out already must tell the same story, or somebody must say that it is fine (`--adopt`)."""
     name, adopt = settings.flow.name, f"sluiceway {settings.verb} --adopt"
-    stands = store.positions(source_step(settings))
     never_ran = store.is_clean and not stands
     if never_ran:
         for topic in settings.outputs.values():
-            if isinstance(topic, DirectoryTopic) and any(
-                path.stat().st_size for lane in range(around.lanes) if (path := partition_path(topic, lane)).exists()
-            ):
+            if isinstance(topic, DirectoryTopic) and any(whole_size(topic, lane) for lane in range(around.lanes)):
                 raise FlowError(
                     f"{topic} already holds output, but the recovery store {store.directory} is new; write to another"
                     f" directory, or, if the output is this flow's own and its store was lost, `{adopt}`"

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from sluiceway.cli import app
 from tests.cli.calling import Call
 
-VERBS = ["demo", "run", "check", "watch", "produce", "inspect", "operators", "retire"]
+VERBS = [command.name or command.callback.__name__ for command in app.registered_commands if command.callback]
 
 
 def cpu_seconds(*arguments: str) -> float:
