@@ -34,6 +34,7 @@ class StreamReport:
     lane: int
     stream: str
     version: int | None
+    """Labelled instances (or columns) learnt; of a windowed flow up to its newest window's end."""
     selected: int | None
     seen: int | None
     bytes: int
@@ -90,6 +91,8 @@ def _stream(lane: int, name: str, state: bytes, operator: str) -> StreamReport:
     try:
         content = pickle.loads(state)
         seen = content.get("seen")
+        if "since" in content:  # a windowed flow's: its selectors live for one window, what they selected lives on
+            return StreamReport(lane, name, content["snapshots"]["version"], len(content["since"]), seen, len(state))
         model = registry.get(operator).cls.from_state(content["model"] if "model" in content else content["selector"])
         version, selected = model.version, len(model.selected)
     except (SettingsError, ValueError, KeyError):  # an operator or a state of another version of this program

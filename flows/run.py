@@ -158,7 +158,7 @@ def _bounds(store: Store, settings: Settings, around: Surroundings, *, ran: bool
     """Those of an interrupted run, which this one finishes; what `input.stop` says now, if it has changed since."""
     begins = _sizes(settings, around)
     if store.is_clean and not ran:
-        begins = {url: (0,) * around.lanes for url in begins}  # all output is to come; what stands is compared with it
+        begins = dict.fromkeys(begins, (0,) * around.lanes)  # all output is to come; what stands is compared with it
     if store.is_clean:
         return replace(resolve_bounds(settings, around), begins=begins)
     pinned = store.bounds()

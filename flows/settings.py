@@ -312,12 +312,13 @@ def _mistake(model: type[BaseModel], errors: list[ErrorDetails]) -> str:
         return str(cause)
     path = [str(part) for part in first["loc"]]
     dotted = ".".join(path)
-    known = _settings_beside(model, path)
+    section = _section_of(model, path)
     match first["type"]:
         case "extra_forbidden":
+            known = {name: None for name in section.model_fields if name != "directory"}
             return f"unknown setting {dotted}: {_unknown(path[-1], known)}"
         case "missing":
-            others = [name for name in first["input"] if name not in known]  # where any other name is a parameter
+            others = [name for name in first["input"] if name not in section.model_fields]  # an operator's parameters
             near = difflib.get_close_matches(path[-1], others, n=1, cutoff=0.5)
             return f"the setting {dotted} is missing" + (f"; did you mean it by {near[0]!r}?" if near else "")
     if path[0] == "kafka" and len(path) > 1:
@@ -325,11 +326,10 @@ def _mistake(model: type[BaseModel], errors: list[ErrorDetails]) -> str:
     return f"{dotted} = {first['input']!r}: {first['msg'][0].lower()}{first['msg'][1:]}"
 
 
-def _settings_beside(model: type[BaseModel], path: list[str]) -> dict[str, None]:
-    """What the section of a setting may hold."""
+def _section_of(model: type[BaseModel], path: list[str]) -> type[BaseModel]:
     section = model
     for part in path[:-1]:
         field = section.model_fields.get(part)
         kinds = () if field is None else (field.annotation, *get_args(field.annotation))
         section = next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), section)
-    return {name: None for name in section.model_fields if name != "directory"}
+    return section
