@@ -78,7 +78,7 @@ def test_the_commands_that_it_ends_with_work_as_they_are_printed(tmp_path: Path)
     """Also from an environment that is not on the path, and with a blank in the directory's name."""
     command = Path(sys.executable).parent / "sluiceway"
     env = {**os.environ, "PATH": os.defpath}
-    arguments = [command, "demo", "--instances", "2000", "--directory", "my demo"]
+    arguments = [str(command), "demo", "--instances", "2000", "--directory", "my demo"]
     done = subprocess.run(arguments, cwd=tmp_path, env=env, capture_output=True, text=True, check=True)
     printed = [line.strip() for line in done.stdout.splitlines() if line.startswith(f"  {command} ")]
     assert len(printed) == 5, done.stdout
