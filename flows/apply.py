@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,6 +40,10 @@ from sluiceway.schemas.decode import Decoder
 from sluiceway.schemas.lane import LaneOutput, OutRecord, RawPoll, lane_key
 
 SUFFIX = "-apply"
+LONG_NUMBER = re.compile(rb"\d{19}")
+"""What may not fit into 64 bits."""
+READ_DEPTH = 1024
+"""How deeply nested a record may be to be read at all."""
 
 
 class ApplySettings(Settings):
@@ -223,13 +228,14 @@ class Applier:
             if offset not in streams:
                 continue
             assert value is not None
-            record, write = _parsed(value)
+            record = orjson.loads(value)
             if record.get("x") is None:
                 yield OutRecord(offset, key, value)
             else:
                 stream = streams[offset]
                 current = _current(selected.get(stream), offset)
-                yield OutRecord(offset, key, write(self._reduced(record, stream, current, poll.lane, offset)))
+                change = partial(self._reduced, stream=stream, current=current, lane=poll.lane, offset=offset)
+                yield OutRecord(offset, key, _rewritten(value, record, change))
 
     def _reduced(
         self, record: dict[str, Any], stream: str, current: Selection | None, lane: int, offset: int
@@ -251,11 +257,19 @@ class Applier:
         return record
 
 
-def _parsed(value: bytes) -> tuple[dict[str, Any], Callable[[dict[str, Any]], bytes]]:
-    """A record, and how to write it again with every integer as long as it came: orjson's end at 64 bits."""
-    if re.search(rb"\d{19}", value) is None:
-        return orjson.loads(value), orjson.dumps
-    return json.loads(value), lambda record: json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode()
+def _rewritten(value: bytes, record: dict[str, Any], change: Callable[[dict[str, Any]], dict[str, Any]]) -> bytes:
+    """A parsed record with a change; else as it came, also where orjson would shorten an integer or refuse to write again."""
+    if LONG_NUMBER.search(value) is None:
+        try:
+            return orjson.dumps(change(record))
+        except orjson.JSONEncodeError:
+            pass  # it is nested more deeply than orjson writes, though not than it reads
+    usual = sys.getrecursionlimit()
+    sys.setrecursionlimit(usual + READ_DEPTH)
+    try:
+        return json.dumps(change(json.loads(value)), separators=(",", ":"), ensure_ascii=False).encode()
+    finally:
+        sys.setrecursionlimit(usual)
 
 
 def _current(known: deque[Selection] | None, offset: int) -> Selection | None:

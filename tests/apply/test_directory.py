@@ -175,11 +175,15 @@ def test_members_are_kept_as_they_came(tmp_path: Path) -> None:
     flow = Flow(tmp_path)
     label = {"stream": "s", "id": "nobody", "y": 1}
     long = {"stream": "s", "x": {"a": 0.1}, "order": 123456789012345678901234567890, "selection": "mine", "é": "ü"}
-    flow.instances.write_text("".join(json.dumps(record) + "\n" for record in (label, long)))
+    deep = '{"stream": "s", "x": {"a": 1}, "m": ' + "[" * 1000 + "]" * 1000 + "}"
+    flow.instances.write_text("".join(json.dumps(record) + "\n" for record in (label, long)) + deep + "\n")
     flow.select()
     flow.apply()
     selection = {"flow": "spam", "version": None, "partition": 0, "offset": len(json.dumps(label)) + 1}
-    assert flow.read("applied") == [label, {**long, "x": {}, "selection": selection}]
+    lines = (tmp_path / "applied" / "part-00000.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines[:2]] == [label, {**long, "x": {}, "selection": selection}]
+    assert "[" * 1000 + "]" * 1000 in lines[2]
+    assert len(lines) == 3
     assert [letter["error"]["class"] for letter in flow.read("dead_letters")] == ["orphan-label"]
 
 

@@ -106,13 +106,18 @@ class _Demo:
                 progress=progress,
             )
         if stopped:
-            self._say(f"Stopped at a checkpoint. Go on: {_command('run', self._flow, '--recovery', self._store)}")
+            self._say("Stopped at a checkpoint. Go on:")
+            self._show(_command("run", self._flow, "--recovery", self._store))
             return
         self._say(f"Learnt from {progress.records:,} mails in {progress.seconds:.1f} s.")
         self._sum_up(following.snapshots)
 
     def _say(self, text: str) -> None:
         self._screen.print(text)
+
+    def _show(self, command: str) -> None:
+        """In one piece, however narrow the screen, so that it can be copied."""
+        self._screen.print(f"  {command}", soft_wrap=True, markup=False, highlight=False)
 
     def _prepare(self) -> None:
         """An empty directory with the flow's file in it."""
@@ -187,7 +192,7 @@ class _Demo:
             _command("run", self._flow, "--recovery", self._store),
             _command("operators", "ofs"),
         ):
-            self._screen.print(f"  {command}", soft_wrap=True, markup=False, highlight=False)
+            self._show(command)
         self._screen.print(f"The {len(snapshots)} snapshots are the lines of {where}/selections/part-00000.jsonl")
 
 
