@@ -258,7 +258,7 @@ class Applier:
 
 
 def _rewritten(value: bytes, record: dict[str, Any], change: Callable[[dict[str, Any]], dict[str, Any]]) -> bytes:
-    """A parsed record with a change; else as it came, also where orjson would shorten an integer or refuse to write again."""
+    """A record with a change, else as it came: also where orjson would shorten an integer, or not write it again."""
     if LONG_NUMBER.search(value) is None:
         try:
             return orjson.dumps(change(record))
