@@ -2,56 +2,54 @@
 
 Which selection an instance gets is a matter of the data alone, never of timing: the instance at offset `o` gets the
 newest snapshot of its stream whose `source` (the next offset to read when it was made) is at most `o`. That is what the
-selecting flow had learnt before it met this instance.
-
-Two topics arrive in no repeatable order, so an instance is held back until nothing can change its answer: until the
-selecting flow has committed its progress past it, and everything that stood in the selections' partition at that
-moment has been read. Instances and selections are co-partitioned, so each lane waits for its own partition only.
+selecting flow had learnt before it met this instance. `sluiceway.flows.joined` holds it back until that is known.
 
 Nothing is kept in the checkpoint but the position: at a start the selections are read again from the beginning.
 """
 
 from __future__ import annotations
 
-import logging
-import time
-from bisect import bisect_right
+import json
+import re
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import bytewax.operators as op
 import orjson
 from bytewax.dataflow import Dataflow
-from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from sluiceway import kafka
-from sluiceway.errors import FlowError, SettingsError
+from sluiceway.errors import SettingsError
 from sluiceway.flows.graph import SOURCE, Running, decoder, open_reader, sink
+from sluiceway.flows.joined import JoinedPoll, JoinedReader, KafkaProgress, Looking, Selection, StoreProgress
 from sluiceway.flows.preflight import Surroundings
-from sluiceway.flows.recovery import Store
+from sluiceway.flows.recovery import MANIFEST, read_json
 from sluiceway.flows.run import Work
-from sluiceway.flows.settings import FlowSection, Settings
+from sluiceway.flows.settings import MAX_NAME, FlowSection, Settings
 from sluiceway.flows.topics.directory import DirectoryReader, partition_count
-from sluiceway.flows.topics.kafka_source import KafkaReader
+from sluiceway.flows.topics.kafka_source import KafkaReader, first_offset
 from sluiceway.flows.topics.source import Reader, TopicSource
 from sluiceway.flows.topics.url import DirectoryTopic, KafkaTopic, Topic
 from sluiceway.operators.adapters.failure import noted
 from sluiceway.schemas.decode import Decoder
 from sluiceway.schemas.lane import LaneOutput, OutRecord, RawPoll, lane_key
 
-logger = logging.getLogger("sluiceway.apply")
-
 SUFFIX = "-apply"
-LOOK_SECONDS = 0.2
-"""Between two looks at the selecting flow's progress."""
-QUESTION_SECONDS = 5.0
+LONG_NUMBER = re.compile(rb"\d{19}")
+"""What may not fit into 64 bits."""
+READ_DEPTH = 1024
+"""How deeply nested a record may be to be read at all."""
 
 
 class ApplySettings(Settings):
     """The selecting flow's own file, read for applying: the output is `topics.applied`, the name has a suffix."""
+
+    verb: ClassVar[str] = "apply"
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -60,8 +58,13 @@ class ApplySettings(Settings):
             raise SettingsError(f"{path}: the setting topics.applied is missing: it says where applied instances go")
         if settings.topics.instances is None:
             raise SettingsError(f"{path}: the flow selects from columns: there are no instances to apply it to")
-        name = FlowSection(name=settings.flow.name + SUFFIX)
-        return settings.model_copy(update={"flow": name})
+        name = settings.flow.name + SUFFIX
+        if len(name) > MAX_NAME:
+            raise SettingsError(
+                f"{path}: flow.name has {len(name) - len(SUFFIX)} characters: to be applied it may have"
+                f" {MAX_NAME - len(SUFFIX)}, for applying is a flow of its own, called {SUFFIX!r} after it"
+            )
+        return settings.model_copy(update={"flow": FlowSection(name=name)})
 
     @property
     def selecting_flow(self) -> str:
@@ -95,12 +98,13 @@ def build(settings: ApplySettings, running: Running, flow_store: Path | None = N
         selections = settings.selections
         reader: Reader
         if isinstance(selections, KafkaTopic):
-            low, _ = _marks(selections, settings.kafka, partition)
+            low = first_offset(selections, settings.kafka, partition)
             reader = KafkaReader(selections, settings.kafka, partition, low, None)
         else:
             reader = DirectoryReader(selections, partition, 0, None)
         instances = open_reader(settings, running, partition, position)
-        return JoinedReader(settings.selecting_flow, partition, instances, reader, look_at(partition))
+        tell = partial(running.progress.tell, partition)
+        return JoinedReader(settings.selecting_flow, partition, instances, reader, look_at(partition), tell)
 
     flow = Dataflow(settings.flow.name)
     polls = op.input(SOURCE, flow, TopicSource(around.lanes, open_joined, running.stopping, running.progress))
@@ -158,6 +162,8 @@ def _refuse_unfit(
             f"topic {selections.name!r} (selections) has {count} partitions, the input has {around.lanes}: they are not"
             f" of one flow"
         )
+    if flow_store is not None:
+        _refuse_strange_store(settings, flow_store)
 
     def look_at(lane: int) -> Looking:
         if isinstance(selections, KafkaTopic):
@@ -168,197 +174,17 @@ def _refuse_unfit(
     return look_at
 
 
-# -- how far the selecting flow is ------------------------------------------------------------------------------------
-
-
-class Look(NamedTuple):
-    """All snapshots made from input before `position` stand before `mark` in the selections' partition."""
-
-    position: int
-    mark: int | None
-    """None = they stand before its end."""
-
-
-class KafkaProgress:
-    """The selecting flow's consumer group, asked first, and the end of the selections' partition, asked after it.
-
-    The end that counts is the one of all records, committed or not: a transaction's records are written before its
-    offsets are, but may become visible after them. Reading committed records up to that end waits for those.
-    """
-
-    def __init__(self, flow: str, instances: str, selections: KafkaTopic, config: kafka.Config, lane: int) -> None:
-        self._place = TopicPartition(instances, lane)
-        self._selections = TopicPartition(selections.name, lane)
-        self._consumer = Consumer(
-            kafka.client_config(
-                selections.bootstrap,
-                config,
-                group_id=flow,
-                enable_auto_commit=False,
-                isolation_level="read_uncommitted",
-            ),
-            logger=kafka.logger,
-        )
-
-    def __call__(self) -> Look | None:
-        try:
-            [committed] = self._consumer.committed([self._place], timeout=QUESTION_SECONDS)
-            marks = self._consumer.get_watermark_offsets(self._selections, timeout=QUESTION_SECONDS)
-        except KafkaException as problem:
-            if problem.args[0].code() in kafka.PASSING:
-                return None
-            raise FlowError(f"the selecting flow's progress cannot be read: {kafka.sentence(problem)}") from problem
-        return None if committed.offset < 0 or marks is None else Look(committed.offset, marks[1])
-
-    def close(self) -> None:
-        self._consumer.close()
-
-
-class StoreProgress:
-    """The last whole checkpoint of the selecting flow: directory topics are synced before it."""
-
-    def __init__(self, flow: str, directory: Path, lane: int) -> None:
-        self._store = Store(directory)
-        self._step = f"{flow}.{SOURCE}"
-        self._lane = lane
-
-    def __call__(self) -> Look | None:
-        position = self._store.positions(self._step).get(self._lane)
-        return None if position is None else Look(position, None)
-
-    def close(self) -> None: ...
-
-
-def _marks(topic: KafkaTopic, config: kafka.Config, partition: int) -> tuple[int, int]:
-    consumer = Consumer(kafka.client_config(topic.bootstrap, config, group_id="sluiceway-reader"), logger=kafka.logger)
-    try:
-        return kafka.watermarks(consumer, topic.name, partition)
-    finally:
-        consumer.close()
-
-
-# -- instances and selections as one input ----------------------------------------------------------------------------
-
-
-class Selection(NamedTuple):
-    """What a snapshot selects, and from which offset of the instances on."""
-
-    source: int
-    version: int
-    features: frozenset[str]
-
-
-@dataclass(slots=True)
-class JoinedPoll(RawPoll):
-    """Instances whose selection is settled, with what has been selected since the last poll."""
-
-    news: dict[str, list[Selection]] = field(default_factory=dict)
-    """By stream, in order; may repeat what was told before."""
-
-
-class Looking(Protocol):
-    def __call__(self) -> Look | None: ...
-
-    def close(self) -> None: ...
-
-
-class JoinedReader:
-    """One lane's instances up to where the selecting flow has come, and the snapshots that it has made by then."""
-
-    def __init__(self, flow: str, lane: int, instances: Reader, selections: Reader, look: Looking) -> None:
-        self.position = instances.position
-        self.stop = instances.stop
-        self._flow = flow
-        self._lane = lane
-        self._instances = instances
-        self._selections = selections
-        self._look = look
-        self._held: RawPoll | None = None
-        self._settled = -1
-        """Instances before this position have their answer."""
-        self._waiting: Look | None = None
-        self._next_look = 0.0
-        self._news: dict[str, list[Selection]] = {}
-
-    def poll(self) -> JoinedPoll | None:
-        if self._held is None:
-            self._held = self._instances.poll()
-        if self._held is None:
-            return None
-        if self._held.arrow:
-            raise FlowError("the instances hold Arrow batches, which `sluiceway apply` does not read: only `run` does")
-        if self._held.stop > self._settled:
-            self._settle()
-        return self._release(self._held)
-
-    def _settle(self) -> None:
-        """Go on with a look at the flow's progress: it holds once the selections have been read up to its mark."""
-        if self._waiting is None:
-            if time.monotonic() < self._next_look:
-                return
-            look = self._look()
-            self._next_look = time.monotonic() + LOOK_SECONDS
-            if look is None or look.position <= self._settled:
-                return
-            self._waiting = look
-        poll = self._selections.poll()
-        if poll is not None:
-            self._take(poll)
-        mark = self._waiting.mark
-        if poll is None if mark is None else self._selections.position >= mark:
-            self._settled = self._waiting.position
-            self._waiting = None
-
-    def _release(self, held: RawPoll) -> JoinedPoll | None:
-        if held.stop <= self._settled:
-            now, self._held = held, None
-        else:
-            rows = bisect_right(held.next_offsets, self._settled)
-            if rows == 0:
-                return None
-            now, self._held = _split(held, rows)
-        news, self._news = self._news, {}
-        self.position = now.stop
-        return JoinedPoll(
-            now.lane, now.start, now.stop, now.end, now.keys, now.values, now.offsets, now.next_offsets, news=news
-        )
-
-    def _take(self, poll: RawPoll) -> None:
-        prefix = f"{self._flow}/".encode()
-        for key, value in zip(poll.keys, poll.values, strict=True):
-            if value is None or (key is not None and not key.startswith(prefix)):
-                continue  # a retired stream has no instances to come, and others' snapshots are none of ours
-            snapshot = orjson.loads(value)
-            if snapshot["flow"] != self._flow:
-                continue
-            source = snapshot["source"].get("instances")
-            if source is None or source["partition"] != self._lane:
-                raise FlowError(
-                    f"a snapshot of {self._flow}/{snapshot['stream']} in partition {self._lane} was made from"
-                    f" {orjson.dumps(snapshot['source']).decode()}: not from this partition of these instances"
-                )
-            features = frozenset(selected["feature"] for selected in snapshot["selected"])
-            known = self._news.setdefault(snapshot["stream"], [])
-            if source["offset"] <= self.position:
-                known.clear()  # at a start: all instances to come are after this one already
-            known.append(Selection(source["offset"], snapshot["version"], features))
-
-    def close(self) -> None:
-        self._instances.close()
-        self._selections.close()
-        self._look.close()
-
-
-def _split(poll: RawPoll, rows: int) -> tuple[RawPoll, RawPoll]:
-    """The first rows, and the rest, which alone may be the end."""
-    at = poll.next_offsets[rows - 1]
-    keys, values, offsets, following = poll.keys, poll.values, poll.offsets, poll.next_offsets
-    first = RawPoll(poll.lane, poll.start, at, False, keys[:rows], values[:rows], offsets[:rows], following[:rows])
-    rest = RawPoll(poll.lane, at, poll.stop, poll.end, keys[rows:], values[rows:], offsets[rows:], following[rows:])
-    return first, rest
-
-
-# -- applying ---------------------------------------------------------------------------------------------------------
+def _refuse_strange_store(settings: ApplySettings, directory: Path) -> None:
+    """Another flow's progress, or a directory that never holds any, would be waited for until the end of days."""
+    if not (directory / MANIFEST).is_file():
+        raise SettingsError(f"--flow-recovery {directory} holds no recovery store; run the flow first, with --recovery")
+    found = read_json(directory / MANIFEST)
+    for name, wanted in (("flow", settings.selecting_flow), ("input", str(settings.source))):
+        if found.get(name) != wanted:
+            raise SettingsError(
+                f"--flow-recovery {directory} is the store of another flow: its {name} is {found.get(name)!r}, not"
+                f" {wanted!r}"
+            )
 
 
 @dataclass(slots=True)
@@ -372,8 +198,9 @@ class Applier:
     """Keeps what is selected in each lane, rebuilt from the selections at every start, and applies it.
 
     A record keeps all its members but the features that are not selected; an array becomes an object. Added are
-    `stream` and `selection`: whose selection, and the instance's place. Later labels are handed on as they came.
-    Records that the selecting flow refuses are not here: it has sent them to its dead letters.
+    `stream` and `selection`: whose selection, and the instance's place; they replace members of these names. Later
+    labels are handed on as they came, also those for which no instance waits: that only the selecting flow knows.
+    Records that cannot be read are not here: the selecting flow has sent them to its dead letters.
     """
 
     def __init__(self, flow: str, decoder: Decoder, feature_names: Sequence[str] | None) -> None:
@@ -407,11 +234,12 @@ class Applier:
             else:
                 stream = streams[offset]
                 current = _current(selected.get(stream), offset)
-                yield OutRecord(offset, key, self._reduced(record, stream, current, poll.lane, offset))
+                change = partial(self._reduced, stream=stream, current=current, lane=poll.lane, offset=offset)
+                yield OutRecord(offset, key, _rewritten(value, record, change))
 
     def _reduced(
         self, record: dict[str, Any], stream: str, current: Selection | None, lane: int, offset: int
-    ) -> bytes:
+    ) -> dict[str, Any]:
         x = record["x"]
         if isinstance(x, list):
             names = self._feature_names or map(str, range(len(x)))
@@ -426,7 +254,22 @@ class Applier:
         record["stream"] = stream
         record["x"] = {name: number for name, number in x.items() if name in kept}
         record["selection"] = selection
-        return orjson.dumps(record)
+        return record
+
+
+def _rewritten(value: bytes, record: dict[str, Any], change: Callable[[dict[str, Any]], dict[str, Any]]) -> bytes:
+    """A record with a change, else as it came: also where orjson would shorten an integer, or not write it again."""
+    if LONG_NUMBER.search(value) is None:
+        try:
+            return orjson.dumps(change(record))
+        except orjson.JSONEncodeError:
+            pass  # it is nested more deeply than orjson writes, though not than it reads
+    usual = sys.getrecursionlimit()
+    sys.setrecursionlimit(usual + READ_DEPTH)
+    try:
+        return json.dumps(change(json.loads(value)), separators=(",", ":"), ensure_ascii=False).encode()
+    finally:
+        sys.setrecursionlimit(usual)
 
 
 def _current(known: deque[Selection] | None, offset: int) -> Selection | None:

@@ -17,7 +17,7 @@ from sluiceway.flows.preflight import Surroundings, look_around
 from sluiceway.flows.progress import Progress
 from sluiceway.flows.settings import Settings
 from sluiceway.flows.topics.bounds import Bounds
-from sluiceway.flows.topics.directory import DirectoryLane, DirectoryReader, directory_bounds
+from sluiceway.flows.topics.directory import DirectoryLane, DirectoryOutput, DirectoryReader, directory_bounds
 from sluiceway.flows.topics.kafka_sink import RECORD_OVERHEAD, IdempotentLane, KafkaOutput, TransactionalLane
 from sluiceway.flows.topics.kafka_source import KafkaReader, kafka_bounds
 from sluiceway.flows.topics.sink import TopicSink, Writer, WriterState
@@ -174,6 +174,7 @@ def sink(settings: Settings, around: Surroundings, running: Running) -> TopicSin
     directories = {
         name: topic for name, topic in settings.outputs.items() if isinstance(topic, DirectoryTopic)
     }
+    untouched = (0,) * around.lanes
     output = kafka_output(settings, around, running.checkpoint_seconds)
     exactly_once = running.exactly_once and settings.output.delivery == "exactly-once"
     starters = ThreadPoolExecutor(max_workers=around.lanes, thread_name_prefix="lane-start")
@@ -181,7 +182,12 @@ def sink(settings: Settings, around: Surroundings, running: Running) -> TopicSin
     def open_writers(lane: int, states: list[WriterState] | None) -> Sequence[Writer]:
         writers: list[Writer] = []
         if directories:
-            writers.append(DirectoryLane(lane, directories, states[0] if states else None))
+            begins, urls = running.bounds().begins, settings.output_urls
+            targets = [
+                DirectoryOutput(name, urls[name], topic, begins.get(urls[name], untouched))
+                for name, topic in directories.items()
+            ]
+            writers.append(DirectoryLane(lane, targets, states[0] if states else None))
         if output is not None:
             writers.append(TransactionalLane(lane, output, starters) if exactly_once else IdempotentLane(lane, output))
         return writers

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import fcntl
 import pickle
-import sqlite3
 import time
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import orjson
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from sluiceway import kafka
 from sluiceway.errors import FlowError, SettingsError
-from sluiceway.flows.recovery import resume_epoch
+from sluiceway.flows.recovery import MANIFEST, read_checkpoint, read_json
 from sluiceway.flows.topics.directory import partition_count, partition_path
 from sluiceway.flows.topics.url import DirectoryTopic, Topic
 from sluiceway.operators import registry
@@ -35,6 +33,7 @@ class StreamReport:
     lane: int
     stream: str
     version: int | None
+    """Labelled instances (or columns) learnt; of a windowed flow up to its newest window's end."""
     selected: int | None
     seen: int | None
     bytes: int
@@ -60,22 +59,14 @@ class StoreReport:
 
 
 def is_store(directory: Path) -> bool:
-    return (directory / "sluiceway.json").is_file()
+    return (directory / MANIFEST).is_file()
 
 
 def read_store(directory: Path) -> StoreReport:
     """Everything up to the last whole checkpoint, also of a store in use."""
-    manifest = _json(directory / "sluiceway.json")
+    manifest = read_json(directory / MANIFEST)
     run = directory / "run.json"
-    stores = [_open(path) for path in sorted(directory.glob("part-*.sqlite3"))]
-    try:
-        epoch = resume_epoch(stores)
-        states = _states(stores, epoch)
-    except sqlite3.DatabaseError as problem:
-        raise FlowError(f"the recovery store {directory} is damaged: {problem}") from None
-    finally:
-        for store in stores:
-            store.close()
+    epoch, states = read_checkpoint(directory)
     positions = {int(key): pickle.loads(state) for (step, key), state in states.items() if step.endswith(SOURCE_STEP)}
     lanes = {int(key): pickle.loads(state) for (step, key), state in states.items() if step.endswith(LANES_STEP)}
     return StoreReport(
@@ -83,7 +74,7 @@ def read_store(directory: Path) -> StoreReport:
         manifest=manifest,
         clean=not run.exists(),
         running=any(_is_held(path) for path in directory.glob("process-*.lock")),
-        bounds=_json(run) if run.exists() else None,
+        bounds=read_json(run) if run.exists() else None,
         epoch=epoch,
         positions=dict(sorted(positions.items())),
         streams=[
@@ -94,28 +85,13 @@ def read_store(directory: Path) -> StoreReport:
     )
 
 
-def _open(path: Path) -> sqlite3.Connection:
-    # a reader would leave the files of a write-ahead log behind where there are none, unless nothing can change
-    at_rest = not path.with_name(path.name + "-wal").exists()
-    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if at_rest else ''}", uri=True)
-
-
-def _states(stores: list[sqlite3.Connection], before: int) -> dict[tuple[str, str], bytes]:
-    """The newest state of each step and key among the epochs that closed."""
-    newest: dict[tuple[str, str], tuple[int, bytes | None]] = {}
-    query = "select step_id, state_key, snap_epoch, ser_change from snaps where snap_epoch < ?"
-    for store in stores:
-        for step, key, epoch, state in store.execute(query, (before,)):
-            if epoch >= newest.get((step, key), (-1, None))[0]:
-                newest[step, key] = epoch, state
-    return {place: state for place, (_, state) in newest.items() if state is not None}
-
-
 def _stream(lane: int, name: str, state: bytes, operator: str) -> StreamReport:
     version = selected = seen = None
     try:
         content = pickle.loads(state)
         seen = content.get("seen")
+        if "since" in content:  # a windowed flow's: its selectors live for one window, what they selected lives on
+            return StreamReport(lane, name, content["snapshots"]["version"], len(content["since"]), seen, len(state))
         model = registry.get(operator).cls.from_state(content["model"] if "model" in content else content["selector"])
         version, selected = model.version, len(model.selected)
     except (SettingsError, ValueError, KeyError):  # an operator or a state of another version of this program
@@ -130,14 +106,6 @@ def _is_held(path: Path) -> bool:
         except BlockingIOError:
             return True
     return False
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        content: dict[str, Any] = orjson.loads(path.read_bytes())
-    except (OSError, ValueError) as problem:
-        raise FlowError(f"{path} cannot be read: {problem}") from None
-    return content
 
 
 # -- topics ----------------------------------------------------------------------------------------------------------

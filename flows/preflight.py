@@ -44,7 +44,7 @@ def look_around(settings: Settings, *, create: bool = False, create_directories:
         where = next(iter(missing.values())).bootstrap
         raise SettingsError(
             f"there {what} {named} on {where}; create {them} with as many partitions as the input ({lanes}), or"
-            f" let `sluiceway run --create-topics` do it"
+            f" let `sluiceway {settings.verb} --create-topics` do it"
         )
     outputs = {}
     for name, output in settings.outputs.items():

@@ -34,6 +34,8 @@ class Progress:
     """All lanes that this process reads."""
 
     lanes: dict[int, LaneProgress] = field(default_factory=dict)
+    waiting: dict[int, str] = field(default_factory=dict)
+    """By lane, what it waits for besides its own input."""
     _began: float = 0.0
 
     def begin(self) -> None:
@@ -43,6 +45,13 @@ class Progress:
         """A source begins to read."""
         opened = self.lanes[lane] = LaneProgress(position, position, stop)
         return opened
+
+    def tell(self, lane: int, waiting: str | None) -> None:
+        """What a lane waits for; None for nothing any more."""
+        if waiting is None:
+            self.waiting.pop(lane, None)
+        else:
+            self.waiting[lane] = waiting
 
     @property
     def records(self) -> int:

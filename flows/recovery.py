@@ -17,9 +17,9 @@ import pickle
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import orjson
 from bytewax.recovery import RecoveryConfig, init_db_dir
@@ -28,8 +28,10 @@ from sluiceway.errors import FlowError, SettingsError
 from sluiceway.flows.topics.bounds import Bounds
 
 STORE_VERSION = 1
+MANIFEST = "sluiceway.json"
 FIRST_EPOCH = 1
 """Bytewax's."""
+LOOKS, LOOK_AGAIN_SECONDS = 4, 0.05
 
 
 class Store:
@@ -50,7 +52,7 @@ class Store:
             raise SettingsError(f"the recovery directory {self.directory} cannot be made: {problem.strerror}") from None
         with self._gate():
             self._lock(process, cluster, flow=str(belongs_to["flow"]))
-            manifest = self.directory / "sluiceway.json"
+            manifest = self.directory / MANIFEST
             if self._creating.exists():
                 self._remove()
             if not manifest.exists():
@@ -62,7 +64,7 @@ class Store:
                 _replace(manifest, {"store_version": STORE_VERSION, **belongs_to})
                 self._creating.unlink()
             else:
-                self._refuse_foreign(_load(manifest), belongs_to)
+                self._refuse_foreign(read_json(manifest), belongs_to)
                 self._purge()
 
     @property
@@ -71,7 +73,7 @@ class Store:
 
     def _remove(self) -> None:
         self._creating.touch()
-        (self.directory / "sluiceway.json").unlink(missing_ok=True)
+        (self.directory / MANIFEST).unlink(missing_ok=True)
         for path in self.directory.glob("part-*.sqlite3*"):
             path.unlink()
         self._creating.unlink()
@@ -142,18 +144,8 @@ class Store:
 
     def positions(self, step: str) -> dict[int, int]:
         """Where the last whole checkpoint says that reading goes on, by partition; also while a flow writes others."""
-        newest: dict[int, tuple[int, int]] = {}
-        stores = [sqlite3.connect(path) for path in sorted(self.directory.glob("part-*.sqlite3"))]
-        try:
-            whole = resume_epoch(stores)
-            query = "select state_key, snap_epoch, ser_change from snaps where step_id = ? and snap_epoch < ?"
-            for key, epoch, state in (row for store in stores for row in store.execute(query, (step, whole))):
-                if state is not None and epoch >= newest.get(int(key), (-1, 0))[0]:
-                    newest[int(key)] = (epoch, pickle.loads(state))
-        finally:
-            for store in stores:
-                store.close()
-        return {partition: position for partition, (_, position) in newest.items()}
+        states = read_checkpoint(self.directory, step).states
+        return {int(key): pickle.loads(state) for (_, key), state in states.items()}
 
     def config(self) -> RecoveryConfig:
         return RecoveryConfig(str(self.directory))
@@ -171,7 +163,7 @@ class Store:
 
     def bounds(self) -> Bounds:
         """What the first process has pinned, before any other is connected to it; an interrupted run's are kept."""
-        return Bounds.from_json(_load(self.directory / "run.json"))
+        return Bounds.from_json(read_json(self.directory / "run.json"))
 
     def mark_clean(self) -> None:
         (self.directory / "run.json").unlink(missing_ok=True)
@@ -184,6 +176,45 @@ class Store:
     def close(self) -> None:
         if self._held is not None:
             self._held.close()
+
+
+class Checkpoint(NamedTuple):
+    """What a store holds of the epochs that closed."""
+
+    epoch: int
+    """The next to begin."""
+    states: dict[tuple[str, str], bytes]
+    """The newest of each step and key, pickled."""
+
+
+def read_checkpoint(directory: Path, step: str | None = None) -> Checkpoint:
+    """The last whole checkpoint, of one step or of all, without disturbing whoever writes the next."""
+    for _ in range(LOOKS):
+        try:
+            return _read_checkpoint(directory, step)
+        except sqlite3.DatabaseError as problem:  # a flow that begins or ends just now replaces the files beside it
+            damage = problem
+            time.sleep(LOOK_AGAIN_SECONDS)
+    raise FlowError(f"the recovery store {directory} is damaged: {damage}")
+
+
+def _read_checkpoint(directory: Path, step: str | None) -> Checkpoint:
+    newest: dict[tuple[str, str], tuple[int, bytes | None]] = {}
+    columns = "step_id, state_key, snap_epoch, ser_change"
+    query = f"select {columns} from snaps where snap_epoch < ? and step_id = ifnull(?, step_id)"
+    with ExitStack() as open_:
+        stores = [open_.enter_context(closing(_open(path))) for path in sorted(directory.glob("part-*.sqlite3"))]
+        whole = resume_epoch(stores)
+        for place, key, epoch, state in (row for store in stores for row in store.execute(query, (whole, step))):
+            if epoch >= newest.get((place, key), (-1, None))[0]:
+                newest[place, key] = epoch, state
+    return Checkpoint(whole, {place: state for place, (_, state) in newest.items() if state is not None})
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    # a reader would leave the files of a write-ahead log behind where there are none, unless nothing can change
+    at_rest = not path.with_name(path.name + "-wal").exists()
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if at_rest else ''}", uri=True)
 
 
 def resume_epoch(stores: list[sqlite3.Connection]) -> int:
@@ -202,7 +233,7 @@ def resume_epoch(stores: list[sqlite3.Connection]) -> int:
     return min(frontiers.values())
 
 
-def _load(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
     try:
         content: dict[str, Any] = orjson.loads(path.read_bytes())
     except (OSError, ValueError) as problem:
@@ -212,7 +243,7 @@ def _load(path: Path) -> dict[str, Any]:
 
 def _holder(path: Path) -> dict[str, Any]:
     try:
-        return _load(path)
+        return read_json(path)
     except FlowError:
         return {}
 

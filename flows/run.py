@@ -22,7 +22,7 @@ from sluiceway.flows.recovery import Store
 from sluiceway.flows.settings import Settings
 from sluiceway.flows.stopping import Stop
 from sluiceway.flows.topics.bounds import Bounds
-from sluiceway.flows.topics.directory import partition_path
+from sluiceway.flows.topics.directory import whole_size
 from sluiceway.flows.topics.url import DirectoryTopic, KafkaTopic
 from sluiceway.operators.adapters.failure import first_failure, forget_failures
 from sluiceway.operators.stages import scale
@@ -152,9 +152,10 @@ def _open(
     if cluster.process > 0:
         return store.bounds
     try:
-        bounds = _bounds(store, settings, around)
+        stands = store.positions(source_step(settings))
+        bounds = _bounds(store, settings, around, ran=bool(stands))
         if not adopt:
-            _refuse_strange_output(store, settings, around, bounds)
+            _refuse_strange_output(store, settings, around, bounds, stands)
     except BaseException:
         store.undo()
         raise
@@ -162,14 +163,27 @@ def _open(
     return lambda: bounds
 
 
-def _bounds(store: Store, settings: Settings, around: Surroundings) -> Bounds:
+def _bounds(store: Store, settings: Settings, around: Surroundings, *, ran: bool) -> Bounds:
     """Those of an interrupted run, which this one finishes; what `input.stop` says now, if it has changed since."""
+    begins = _sizes(settings, around)
+    if store.is_clean and not ran:
+        begins = dict.fromkeys(begins, (0,) * around.lanes)  # all output is to come; what stands is compared with it
     if store.is_clean:
-        return resolve_bounds(settings, around)
+        return replace(resolve_bounds(settings, around), begins=begins)
     pinned = store.bounds()
+    begins |= pinned.begins  # what an interrupted run wrote after its last checkpoint is still to come
     if pinned.stop_setting == settings.input.stop:
-        return pinned
-    return replace(resolve_bounds(settings, around), starts=pinned.starts)
+        return replace(pinned, begins=begins)
+    return replace(resolve_bounds(settings, around), starts=pinned.starts, begins=begins)
+
+
+def _sizes(settings: Settings, around: Surroundings) -> dict[str, tuple[int, ...]]:
+    """How much stands in each output directory, by URL and lane."""
+    return {
+        settings.output_urls[name]: tuple(whole_size(topic, lane) for lane in range(around.lanes))
+        for name, topic in settings.outputs.items()
+        if isinstance(topic, DirectoryTopic)
+    }
 
 
 def belongs_to(settings: Settings, around: Surroundings) -> dict[str, Any]:
@@ -190,19 +204,18 @@ def belongs_to(settings: Settings, around: Surroundings) -> dict[str, Any]:
     }
 
 
-def _refuse_strange_output(store: Store, settings: Settings, around: Surroundings, bounds: Bounds) -> None:
+def _refuse_strange_output(
+    store: Store, settings: Settings, around: Surroundings, bounds: Bounds, stands: Mapping[int, int]
+) -> None:
     """The store and what is out already must tell the same story, or somebody must say that it is fine (`--adopt`)."""
-    name = settings.flow.name
-    stands = store.positions(source_step(settings))
+    name, adopt = settings.flow.name, f"sluiceway {settings.verb} --adopt"
     never_ran = store.is_clean and not stands
     if never_ran:
         for topic in settings.outputs.values():
-            if isinstance(topic, DirectoryTopic) and any(
-                path.stat().st_size for lane in range(around.lanes) if (path := partition_path(topic, lane)).exists()
-            ):
+            if isinstance(topic, DirectoryTopic) and any(whole_size(topic, lane) for lane in range(around.lanes)):
                 raise FlowError(
                     f"{topic} already holds output, but the recovery store {store.directory} is new; write to another"
-                    f" directory, or, if the output is this flow's own and its store was lost, `sluiceway run --adopt`"
+                    f" directory, or, if the output is this flow's own and its store was lost, `{adopt}`"
                     f" replays the input and goes on after it"
                 )
     if not around.outputs or settings.output.delivery != "exactly-once":
@@ -215,20 +228,20 @@ def _refuse_strange_output(store: Store, settings: Settings, around: Surrounding
             raise FlowError(
                 f"the flow {name!r} has already sent its output up to offset {sent} of partition {lane}, but the"
                 f" recovery store {store.directory} is new; give the flow another name, or, if its store was lost,"
-                f" `sluiceway run --adopt` replays the input from input.start and goes on after what is out"
+                f" `{adopt}` replays the input from input.start and goes on after what is out"
             )
         if sent is None and here > bounds.starts[lane] and not store.is_clean:
             raise FlowError(
                 f"the recovery store {store.directory} stands at offset {here} of partition {lane} after a crash, but"
                 f" the consumer group {name!r}, which knows how much output is out, is gone (expired or deleted);"
-                f" `sluiceway run --adopt` goes on from the store (output of the last seconds before the crash may come"
+                f" `{adopt}` goes on from the store (output of the last seconds before the crash may come"
                 f" twice), or give the flow another name and another recovery directory"
             )
         if sent is not None and sent < here:
             raise FlowError(
                 f"the recovery store {store.directory} stands at offset {here} of partition {lane}, but the consumer"
                 f" group {name!r} says that output is out only up to {sent}; was the group's offset reset?"
-                f" `sluiceway run --adopt` goes on from the store"
+                f" `{adopt}` goes on from the store"
             )
 
 

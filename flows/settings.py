@@ -9,7 +9,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
@@ -18,6 +18,8 @@ from sluiceway.errors import SettingsError
 from sluiceway.flows.topics.url import KafkaTopic, Topic, parse_topic
 from sluiceway.operators import registry
 from sluiceway.positions import parse_position
+
+MAX_NAME = 200
 
 
 class Section(BaseModel):
@@ -35,7 +37,7 @@ PositionText = Annotated[str, BeforeValidator(_text)]
 
 
 class FlowSection(Section):
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+$", max_length=200)]
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+$", max_length=MAX_NAME)]
     """Names the snapshots' flow, the consumer group and the transactions: two running flows never share it."""
 
 
@@ -86,7 +88,7 @@ class WindowSection(Section):
 
 class EmitSection(Section):
     every: Annotated[int, Field(ge=0)] = 1000
-    """A snapshot each N versions; 0 = none by count."""
+    """A snapshot each N versions; 0 = none by count. With `[window]` each window gives one: only `top` applies."""
     on_change: bool = False
     """A snapshot also whenever the set of selected features differs from the last snapshot's."""
     min_gap: Annotated[int, Field(ge=1)] = 1
@@ -114,6 +116,8 @@ class OperatorSection(BaseModel):
 class Settings(Section):
     """A validated flow."""
 
+    verb: ClassVar[str] = "run"
+    """The command that runs it, for advice."""
     flow: FlowSection
     topics: TopicsSection
     kafka: dict[str, str | int | float | bool] = {}
@@ -148,7 +152,7 @@ class Settings(Section):
         try:
             return cls.model_validate({**filled, "directory": directory})
         except ValidationError as problem:
-            raise SettingsError(_first_mistake(cls, problem.errors()[0])) from None
+            raise SettingsError(_mistake(cls, problem.errors())) from None
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -163,13 +167,33 @@ class Settings(Section):
             raise SettingsError("two output topics are the same")
         if _place(self.source) in outputs:
             raise SettingsError("the input topic is also an output topic")
+        self._refuse_unfit_applied()
         classes = self.input.classes
         if classes is not None and (len(classes) != 2 or len(set(classes)) != 2):
             raise SettingsError(f"input.classes must name two classes, negative first; got {classes}")
         if self.input.feature_names is not None and len(set(self.input.feature_names)) < len(self.input.feature_names):
             raise SettingsError("input.feature_names must not repeat a name")
+        self._refuse_unfit_emit()
         self.make_operator()
         return self
+
+    def _refuse_unfit_applied(self) -> None:
+        """Also `sluiceway run` looks at where `sluiceway apply` is to write: a later surprise is the worse one."""
+        if self.topics.applied is None:
+            return
+        applied = _place(self.topic(self.topics.applied))
+        for name in (self.source_role, "selections", "predictions", "verdicts", "dead_letters"):
+            url = getattr(self.topics, name)
+            if url is not None and _place(self.topic(url)) == applied:
+                raise SettingsError(f"topics.applied and topics.{name} are the same topic")
+
+    def _refuse_unfit_emit(self) -> None:
+        unfit = [name for name in EmitSection.model_fields if name in self.emit.model_fields_set and name != "top"]
+        if self.window is not None and unfit:
+            raise SettingsError(
+                f"emit.{unfit[0]} does not go with [window]: each full window gives one snapshot, no more and no fewer;"
+                f" window.slide says how often"
+            )
 
     def _refuse_unfit_topics(self) -> None:
         """The operator's kind says what it reads and what it can write."""
@@ -281,21 +305,31 @@ def fill_in(value: Any, where: str) -> Any:
     return re.sub(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", lookup, value)
 
 
-def _first_mistake(model: type[BaseModel], error: ErrorDetails) -> str:
-    """One sentence for pydantic's first error, naming the setting and, for an unknown one, the nearest known."""
-    if isinstance(cause := error.get("ctx", {}).get("error"), SettingsError):
+def _mistake(model: type[BaseModel], errors: list[ErrorDetails]) -> str:
+    """One sentence for pydantic's errors: a misspelt setting before the one that is missing because of it."""
+    first = next((error for error in errors if error["type"] == "extra_forbidden"), errors[0])
+    if isinstance(cause := first.get("ctx", {}).get("error"), SettingsError):
         return str(cause)
-    path = [str(part) for part in error["loc"]]
+    path = [str(part) for part in first["loc"]]
     dotted = ".".join(path)
-    match error["type"]:
+    section = _section_of(model, path)
+    match first["type"]:
         case "extra_forbidden":
-            section: type[BaseModel] = model
-            for part in path[:-1]:
-                inner = section.model_fields[part].annotation
-                if isinstance(inner, type) and issubclass(inner, BaseModel):
-                    section = inner
             known = {name: None for name in section.model_fields if name != "directory"}
             return f"unknown setting {dotted}: {_unknown(path[-1], known)}"
         case "missing":
-            return f"the setting {dotted} is missing"
-    return f"{dotted} = {error['input']!r}: {error['msg'][0].lower()}{error['msg'][1:]}"
+            others = [name for name in first["input"] if name not in section.model_fields]  # an operator's parameters
+            near = difflib.get_close_matches(path[-1], others, n=1, cutoff=0.5)
+            return f"the setting {dotted} is missing" + (f"; did you mean it by {near[0]!r}?" if near else "")
+    if path[0] == "kafka" and len(path) > 1:
+        return f"kafka.{path[1]} = {first['input']!r}: it must be a text, a number, true or false"
+    return f"{dotted} = {first['input']!r}: {first['msg'][0].lower()}{first['msg'][1:]}"
+
+
+def _section_of(model: type[BaseModel], path: list[str]) -> type[BaseModel]:
+    section = model
+    for part in path[:-1]:
+        field = section.model_fields.get(part)
+        kinds = () if field is None else (field.annotation, *get_args(field.annotation))
+        section = next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), section)
+    return section

@@ -1,4 +1,4 @@
-"""Every record that crosses a topic, as a typed model; `python -m sluiceway.schemas.records` writes their JSON Schemas.
+"""Every record that crosses a topic, as a typed model; `sluiceway schemas` writes their JSON Schemas.
 
 What comes in (`Instance`, `LaterLabel`) may carry members we do not know: producers add fields, and we ignore them.
 What goes out (`Snapshot`, `Prediction`, `DeadLetterLine`) has exactly the members listed. But who reads snapshots may
@@ -348,7 +348,3 @@ def json_schema(model: type[BaseModel]) -> str:
 def write_json_schemas(folder: Path = JSON_FOLDER) -> None:
     for name, model in JSON_SCHEMAS.items():
         (folder / f"{name}.json").write_text(json_schema(model))
-
-
-if __name__ == "__main__":
-    write_json_schemas()

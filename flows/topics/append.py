@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import BinaryIO, Self
 
 from sluiceway.errors import FlowError
-from sluiceway.flows.topics.directory import CHUNK, partition_path
+from sluiceway.flows.topics.directory import cut_torn_line, partition_path
 from sluiceway.flows.topics.url import DirectoryTopic
 
 
@@ -36,7 +36,7 @@ class DirectoryAppender:
         except BlockingIOError:
             file.close()
             raise FlowError(f"{path} is being written by another process; a directory topic has one writer") from None
-        _cut_torn_line(file)
+        cut_torn_line(file)
         return file
 
     def append(self, partition: int, lines: Iterable[bytes]) -> None:
@@ -62,18 +62,3 @@ class DirectoryAppender:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _cut_torn_line(file: BinaryIO) -> None:
-    """A writer that was killed may have left half a line, which no reader has taken for a record."""
-    size = end = os.fstat(file.fileno()).st_size
-    while end > 0:
-        start = max(end - CHUNK, 0)
-        file.seek(start)
-        newline = file.read(end - start).rfind(b"\n")
-        if newline >= 0:
-            end = start + newline + 1
-            break
-        end = start
-    if end < size:
-        file.truncate(end)

@@ -1,9 +1,10 @@
-"""From where to where a run reads each partition, decided once at its start."""
+"""From where to where a run reads each partition, and from where on it writes, decided once at its start."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 from sluiceway.errors import SettingsError
@@ -20,16 +21,19 @@ class Bounds:
     stops: tuple[int | None, ...]
     stop_setting: str | None = None
     """The `input.stop` that `stops` come from."""
+    begins: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """By URL, how long an output directory's files were: there begins one that the checkpoint does not know."""
 
     def __len__(self) -> int:
         return len(self.starts)
 
     def to_json(self) -> dict[str, Any]:
-        return {"starts": list(self.starts), "stops": list(self.stops), "stop_setting": self.stop_setting}
+        return asdict(self)
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Self:
-        return cls(tuple(content["starts"]), tuple(content["stops"]), content["stop_setting"])
+        begins = {url: tuple(sizes) for url, sizes in content["begins"].items()}
+        return cls(tuple(content["starts"]), tuple(content["stops"]), content["stop_setting"], begins)
 
 
 def refuse_future_stop(stop: str | None) -> None:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO, NamedTuple
 
 import orjson
 
-from sluiceway.errors import FlowError
+from sluiceway.errors import FlowError, SettingsError
 from sluiceway.flows.topics.bounds import RECORDS_A_POLL, Bounds, refuse_future_stop
 from sluiceway.flows.topics.url import DirectoryTopic
 from sluiceway.positions import Position, parse_position
@@ -31,14 +31,17 @@ def partition_path(topic: DirectoryTopic, partition: int) -> Path:
 
 def create_directory_topic(topic: DirectoryTopic, partitions: int) -> None:
     """Make the folder, its empty partition files and the pin; an existing topic is left as it is."""
-    topic.path.mkdir(parents=True, exist_ok=True)
     pin = topic.path / "_topic.json"
-    if not pin.exists():
-        for partition in range(partitions):
-            partition_path(topic, partition).touch()
-        fresh = topic.path / f"_topic.{os.getpid()}.new"  # the flow's other processes may be at it too
-        fresh.write_bytes(orjson.dumps({"partitions": partitions}) + b"\n")
-        fresh.replace(pin)
+    try:
+        topic.path.mkdir(parents=True, exist_ok=True)
+        if not pin.exists():
+            for partition in range(partitions):
+                partition_path(topic, partition).touch()
+            fresh = topic.path / f"_topic.{os.getpid()}.new"  # the flow's other processes may be at it too
+            fresh.write_bytes(orjson.dumps({"partitions": partitions}) + b"\n")
+            fresh.replace(pin)
+    except OSError as problem:
+        raise SettingsError(f"the topic {topic} cannot be made: {(problem.strerror or str(problem)).lower()}") from None
 
 
 def partition_count(topic: DirectoryTopic) -> int | None:
@@ -47,6 +50,8 @@ def partition_count(topic: DirectoryTopic) -> int | None:
         return int(orjson.loads((topic.path / "_topic.json").read_bytes())["partitions"])
     except FileNotFoundError:
         return None
+    except NotADirectoryError:
+        raise SettingsError(f"the topic {topic} is a file: a topic is a directory of files, one a partition") from None
     except (OSError, ValueError, KeyError, TypeError) as problem:
         raise FlowError(f"{topic.path / '_topic.json'} does not pin the number of partitions: {problem}") from None
 
@@ -161,26 +166,42 @@ class DirectoryReader:
         self._file.close()
 
 
-class DirectoryLane:
-    """Appends one lane's records to its partition file in each directory topic."""
+class DirectoryOutput(NamedTuple):
+    """A directory topic to be written."""
 
-    def __init__(self, lane: int, topics: Mapping[str, DirectoryTopic], state: dict[str, int] | None) -> None:
+    carries: str
+    url: str
+    """As the settings have it: it stays the same when everything is moved."""
+    topic: DirectoryTopic
+    begins: tuple[int, ...]
+    """By lane, where to begin if the checkpoint does not know it."""
+
+
+class DirectoryLane:
+    """Appends one lane's records to its partition file in each directory topic.
+
+    Its state is how much of each topic is written, by URL: outputs may come, go and change between two runs. One that
+    the state does not know begins where it ended when the run began, which a crash does not forget.
+    """
+
+    def __init__(self, lane: int, outputs: Sequence[DirectoryOutput], state: Mapping[str, int] | None) -> None:
+        known = state or {}
         self._files = {
-            carries: _PartitionFile(partition_path(topic, lane), (state or {}).get(carries, 0))
-            for carries, topic in topics.items()
+            output: _PartitionFile(partition_path(output.topic, lane), known.get(output.url, output.begins[lane]))
+            for output in outputs
         }
 
     def write(self, output: LaneOutput) -> None:
-        for carries, file in self._files.items():
-            records: list[OutRecord] = getattr(output, carries)
-            if carries == "selections":
+        for target, file in self._files.items():
+            records: list[OutRecord] = getattr(output, target.carries)
+            if target.carries == "selections":
                 records = records + output.finals
             if records:
-                line = encode.dead_letter_line if carries == "dead_letters" else _value
+                line = encode.dead_letter_line if target.carries == "dead_letters" else _value
                 file.append(b"".join(line(record) + b"\n" for record in records))
 
     def commit(self) -> dict[str, int]:
-        return {carries: file.sync() for carries, file in self._files.items()}
+        return {output.url: file.sync() for output, file in self._files.items()}
 
     def close(self) -> None:
         for file in self._files.values():
@@ -215,28 +236,13 @@ class _PartitionFile:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise FlowError(f"{path} is being written by another process; a directory topic has one writer") from None
-        self._standing = self._cut_torn_line()
-        if self._standing < position:
+        size = os.fstat(self._file.fileno()).st_size
+        if size < position:
             raise FlowError(
-                f"{path} has {self._standing} bytes, but the checkpoint says that {position} were written;"
+                f"{path} has {size} bytes, but the checkpoint says that {position} were written;"
                 f" restore it, or start anew with another recovery directory and other output topics"
             )
-
-    def _cut_torn_line(self) -> int:
-        size = os.fstat(self._file.fileno()).st_size
-        start = size
-        while start > self._position:
-            start = max(start - CHUNK, self._position)
-            self._file.seek(start)
-            newline = self._file.read(CHUNK).rfind(b"\n")
-            if newline >= 0:
-                whole = start + newline + 1
-                break
-        else:
-            whole = min(size, self._position)
-        if whole < size:
-            self._file.truncate(whole)
-        return whole
+        self._standing = cut_torn_line(self._file)
 
     def append(self, data: bytes) -> None:
         again = min(self._standing - self._position, len(data))
@@ -271,3 +277,31 @@ class _PartitionFile:
     def close(self) -> None:
         self._file.close()
 
+
+def whole_size(topic: DirectoryTopic, partition: int) -> int:
+    """Up to the end of the last whole line; 0 if there is no file."""
+    path = partition_path(topic, partition)
+    if not path.exists():
+        return 0
+    with _open(path) as file:
+        return _end_of_lines(file)
+
+
+def cut_torn_line(file: IO[bytes]) -> int:
+    """A writer that was killed may have left half a line, which no reader has taken for a record; what is left."""
+    end = _end_of_lines(file)
+    if end < os.fstat(file.fileno()).st_size:
+        file.truncate(end)
+    return end
+
+
+def _end_of_lines(file: IO[bytes]) -> int:
+    end = os.fstat(file.fileno()).st_size
+    while end > 0:
+        start = max(end - CHUNK, 0)
+        file.seek(start)
+        newline = file.read(end - start).rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
+        end = start
+    return 0

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from sluiceway import kafka
 from sluiceway.errors import FlowError
@@ -136,20 +136,18 @@ class TransactionalLane(_Producing):
 
     def _start(self) -> None:
         """Fence the predecessor, then ask how far its output got."""
-        self._producer = Producer(
+        self._producer = kafka.new_producer(
             self._output.producer_config(
                 transactional_id=f"{self._output.flow}/{self._lane}",
                 transaction_timeout_ms=round(self._output.transaction_seconds * 1000),
-            ),
-            logger=kafka.logger,
+            )
         )
         try:
             self._producer.init_transactions(COMMIT_SECONDS)
         except KafkaException as problem:
             raise FlowError(f"lane {self._lane} cannot start its transactions: {kafka.sentence(problem)}") from problem
-        group = Consumer(
-            kafka.client_config(self._output.bootstrap, self._output.config, group_id=self._output.flow),
-            logger=kafka.logger,
+        group = kafka.new_consumer(
+            kafka.client_config(self._output.bootstrap, self._output.config, group_id=self._output.flow)
         )
         try:
             self._group = group.consumer_group_metadata()
@@ -259,7 +257,7 @@ class IdempotentLane(_Producing):
         self._error: KafkaError | None = None
         # delivery reports for failures alone: reports of success cost time on every record
         config = output.producer_config(delivery_report_only_error=True)
-        self._producer = Producer({**config, "on_delivery": self._note}, logger=kafka.logger)
+        self._producer = kafka.new_producer({**config, "on_delivery": self._note})
 
     def _note(self, error: KafkaError | None, message: Message) -> None:
         self._error = self._error or error

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import cast
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import KafkaError, Message, TopicPartition
 
 from sluiceway import kafka
 from sluiceway.errors import FlowError
@@ -26,35 +26,29 @@ _value = cast("Callable[[Message], bytes | None]", Message.value)
 _headers = cast("Callable[[Message], list[tuple[str, bytes | None]] | None]", Message.headers)
 
 
-RENEW_SECONDS = 10.0
-"""So long a client that has lost all brokers may be silent before another one takes its place."""
-
-
-def _consumer(topic: KafkaTopic, user: kafka.Config, on_error: Callable[[KafkaError], None] | None = None) -> Consumer:
-    # assign() needs a group id and uses it for nothing: our offsets are committed by the sink's transactions
-    config = kafka.client_config(
-        topic.bootstrap,
-        {"queued.max.messages.kbytes": 16_384, "fetch.wait.max.ms": 50, **user},
-        group_id="sluiceway-reader",
-        auto_offset_reset="error",
-        enable_auto_commit=False,
-        enable_auto_offset_store=False,
-        enable_partition_eof=True,
-        isolation_level="read_committed",
-    )
-    return Consumer(config if on_error is None else {**config, "error_cb": on_error}, logger=kafka.logger)
+FETCHING: kafka.Config = {"queued.max.messages.kbytes": 16_384}
+"""What one lane may hold that it has not polled yet."""
 
 
 def kafka_bounds(topic: KafkaTopic, user: kafka.Config, partitions: int, start: str, stop: str | None) -> Bounds:
     """Resolve `start` and `stop` against what the partitions hold now."""
     refuse_future_stop(stop)
-    consumer = _consumer(topic, user)
+    consumer = kafka.reader(topic.bootstrap, user)
     try:
         starts = kafka.resolve(consumer, topic.name, partitions, parse_position(start))
         stops = None if stop is None else kafka.resolve(consumer, topic.name, partitions, parse_position(stop))
     finally:
         consumer.close()
     return Bounds(tuple(starts), (None,) * partitions if stops is None else tuple(stops), stop)
+
+
+def first_offset(topic: KafkaTopic, user: kafka.Config, partition: int) -> int:
+    """Of what the partition still holds."""
+    consumer = kafka.reader(topic.bootstrap, user)
+    try:
+        return kafka.watermarks(consumer, topic.name, partition)[0]
+    finally:
+        consumer.close()
 
 
 class KafkaReader:
@@ -67,37 +61,30 @@ class KafkaReader:
         self._partition = partition
         self.stop = stop
         self._last_item = time.monotonic()
-        self._lost_since: float | None = None
-        self._consumer = _consumer(topic, user, self._note)
+        self._lost = kafka.Lost()
+        self._open()
         low, high = kafka.watermarks(self._consumer, topic.name, partition)
         if not low <= start <= high:
             self._consumer.close()
             raise kafka.out_of_range(topic.name, partition, start, low, high)
         self._assign()
 
+    def _open(self) -> None:
+        self._consumer = kafka.reader(self._topic.bootstrap, {**FETCHING, **self._user}, self._lost)
+
     def _assign(self) -> None:
         self._consumer.assign([TopicPartition(self._topic.name, self._partition, self.position)])
-
-    def _note(self, error: KafkaError) -> None:
-        if error.code() == KafkaError._ALL_BROKERS_DOWN and self._lost_since is None:
-            self._lost_since = time.monotonic()
-
-    def _renew(self) -> None:
-        """A client that was told of no broker at all, while all were fenced, may never look for one again (librdkafka
-        issue 5301); whether this one will cannot be known, and another is cheap."""
-        self._consumer.close()
-        self._consumer = _consumer(self._topic, self._user, self._note)
-        self._assign()
-        self._lost_since = None
 
     def poll(self) -> RawPoll | None:
         if self.stop is not None and self.position >= self.stop:
             return self._item([], self.position, end=True)
         messages = self._consumer.consume(RECORDS_A_POLL, 0)
         if messages:
-            self._lost_since = None
-        elif self._lost_since is not None and time.monotonic() - self._lost_since > RENEW_SECONDS:
-            self._renew()
+            self._lost.heard()
+        elif self._lost.for_good():
+            self._consumer.close()
+            self._open()
+            self._assign()
         reached = self.position
         if any(map(Message.error, messages)):
             messages, reached = self._set_events_apart(messages)

@@ -150,7 +150,10 @@ class KafkaFeed:
         log = logging.Logger(kafka.logger.name)
         log.parent = kafka.logger
         log.disabled = True  # until the broker answers: our own sentence says that it does not
-        self._consumer = kafka.reader(topic.bootstrap, config, log)
+        self._config = config
+        self._log = log
+        self._lost = kafka.Lost()
+        self._open()
         try:
             self._partitions = self._count(kafka.ANSWER_SECONDS)
             log.disabled = False
@@ -166,8 +169,16 @@ class KafkaFeed:
         self._behind = _targets(starts, ends, stops)
         self._stops = None if stops is None else {p: at for p, at in enumerate(stops) if at > starts[p]}
         wanted = range(self._partitions) if self._stops is None else self._stops
-        self._consumer.assign([TopicPartition(topic.name, partition, starts[partition]) for partition in wanted])
+        self._positions = {partition: starts[partition] for partition in wanted}
+        self._assign()
         self._next_look = time.monotonic() + LOOK_FOR_PARTITIONS_SECONDS
+
+    def _open(self) -> None:
+        self._consumer = kafka.reader(self._topic.bootstrap, self._config, self._lost, self._log)
+
+    def _assign(self) -> None:
+        places = [TopicPartition(self._topic.name, partition, at) for partition, at in self._positions.items()]
+        self._consumer.assign(places)
 
     def _count(self, seconds: float) -> int:
         try:
@@ -207,6 +218,12 @@ class KafkaFeed:
         self._look_for_partitions()
         first = self._consumer.poll(seconds)
         messages = [] if first is None else [first, *self._consumer.consume(1000, 0)]
+        if messages:
+            self._lost.heard()
+        elif self._lost.for_good():
+            self._consumer.close()
+            self._open()
+            self._assign()
         return [entry for message in kafka.told(messages, self._topic.name) if (entry := self._entry(message))]
 
     def _entry(self, message: Message) -> Entry | None:
@@ -217,6 +234,7 @@ class KafkaFeed:
         beyond = self._stops is not None and offset >= self._stops.get(partition, 0)
         # the end of a partition is told past transaction markers, which no record follows
         reached = offset if at_end else offset + 1
+        self._positions[partition] = reached
         _forget_reached(self._behind, partition, reached)
         if self._stops is not None:
             _forget_reached(self._stops, partition, reached)
@@ -238,6 +256,7 @@ class KafkaFeed:
         if count > self._partitions:
             added = range(self._partitions, count)
             self._consumer.incremental_assign([TopicPartition(self._topic.name, at, OFFSET_BEGINNING) for at in added])
+            self._positions |= dict.fromkeys(added, OFFSET_BEGINNING)
             self._partitions = count
 
     def close(self) -> None:

@@ -2,8 +2,8 @@
 
 A row of a table becomes an instance: its columns are features, but for the four that mean what the members of a record
 mean (`stream`, `id`, `ts`, `y`, or the columns that `Columns` names instead) and those to drop. JSON lines may be
-whole records, which have an `x`, or later labels, or rows of a table. What cannot be read is a `SettingsError` that
-names the line.
+whole records, which have an `x`, or later labels, or rows of a table; or targets and columns for a topic of features.
+What cannot be read is a `SettingsError` that names the line.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import select
 import stat
 import sys
 import time
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -40,7 +41,7 @@ LOOK_EVERY = 0.2
 
 
 class Row(NamedTuple):
-    """A record for an `instances` topic, and the stream it belongs to."""
+    """A record for a topic of instances or of features, and the stream it belongs to."""
 
     stream: str | None
     record: dict[str, Any]
@@ -58,10 +59,18 @@ class Columns:
     text_labels: bool = False
     """Labels stay the text they are; otherwise 1, -1, 0, true and false are taken for numbers and truth values."""
 
+    def __post_init__(self) -> None:
+        named = [column for column in (self.stream, self.id, self.ts, self.y) if column is not None]
+        for column in named:
+            if named.count(column) > 1 or column in self.drop:
+                raise SettingsError(f"column {column!r} cannot be two things at once")
+
     @property
-    def roles(self) -> tuple[str, str, str, str]:
-        """The columns of stream, id, ts and y."""
-        return self.stream or "stream", self.id or "id", self.ts or "ts", self.y or "y"
+    def roles(self) -> tuple[str | None, str | None, str | None, str | None]:
+        """The columns of stream, id, ts and y; one that is named for another is not what its own name says."""
+        named = self.named
+        stream, id_, ts, y = (None if name in named else name for name in ("stream", "id", "ts", "y"))
+        return self.stream or stream, self.id or id_, self.ts or ts, self.y or y
 
     @property
     def named(self) -> list[str]:
@@ -149,7 +158,7 @@ class Lines:
                 continue
             try:
                 chunk = os.read(self._raw.fileno(), CHUNK) if self._waits else self._file.read(CHUNK)
-            except (OSError, EOFError) as problem:
+            except (OSError, EOFError, zlib.error) as problem:
                 raise SettingsError(f"{self.name} cannot be read: {problem}") from None
             if chunk:
                 yield chunk
@@ -178,7 +187,12 @@ def _json_lines(lines: Lines, columns: Columns) -> Iterator[Row]:
             raise _BadLine(f"it is not JSON: {problem.msg} at character {problem.pos + 1}") from None
         if not isinstance(content, dict):
             raise _BadLine("it is JSON, but not an object")
-        yield rows.row(content)
+        yield rows.column(content) if _is_column(content) else rows.row(content)
+
+
+def _is_column(content: Mapping[str, Any]) -> bool:
+    """A target or a column, which hold a list where a row of a table would hold a number."""
+    return isinstance(content.get("target"), list) or isinstance(content.get("values"), list)
 
 
 def _csv(lines: Lines, columns: Columns) -> Iterator[Row]:
@@ -264,17 +278,16 @@ class _Rows:
 
     def row(self, content: dict[str, Any]) -> Row:
         """Take the four roles out; what is left is a record with its `x`, or the features themselves."""
-        take = content.pop
-        stream, id_, ts, y = take(self._stream, None), take(self._id, None), take(self._ts, None), take(self._y, None)
+        stream, id_, ts, y = (_take(content, role) for role in (self._stream, self._id, self._ts, self._y))
         for name in self._columns.drop:
-            take(name, None)
+            _take(content, name)
         record: dict[str, Any] = {}
         if id_ is not None and id_ != "":
             record["id"] = id_
         if ts is not None and ts != "":
             record["ts"] = ts if type(ts) is int else _milliseconds(self._ts, ts)
         if isinstance(content.get("x"), dict | list):
-            take("stream", None)
+            _take(content, "stream")
             record.update(content)
         elif content or id_ is None or y is None:
             features = {name: _feature(name, value, from_text=self._from_text) for name, value in content.items()}
@@ -284,7 +297,30 @@ class _Rows:
         return Row(_stream(self._stream, stream), record)
 
 
-def _stream(column: str, value: Any) -> str | None:
+    def column(self, content: dict[str, Any]) -> Row:
+        """As it is, if it is what a topic of features holds: classes or numbers, only the flow knows which."""
+        from pydantic import ValidationError
+
+        from sluiceway.schemas.records import Rules, read_column
+
+        stream = _stream(self._stream, _take(content, self._stream))
+        kind: Literal["class", "number"] = "class"
+        if any(type(value) is float for value in content.get("target") or ()):
+            kind = "number"
+        try:
+            read_column(content, Rules(target_type=kind))
+        except ValidationError as problem:
+            first = problem.errors()[0]
+            where = f"{first['loc'][0]}: " if first["loc"] else ""
+            raise _BadLine(f"it is no target and no column: {where}{first['msg']}") from None
+        return Row(stream, content)
+
+
+def _take(content: dict[str, Any], column: str | None) -> Any:
+    return None if column is None else content.pop(column, None)
+
+
+def _stream(column: str | None, value: Any) -> str | None:
     if value is None:
         return None
     if type(value) is int or (isinstance(value, str) and value):
@@ -316,7 +352,7 @@ def _number(name: str, text: str) -> float:
     return number
 
 
-def _milliseconds(column: str, value: Any) -> int:
+def _milliseconds(column: str | None, value: Any) -> int:
     if isinstance(value, str):
         if value.isdecimal():
             return int(value)

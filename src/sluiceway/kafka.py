@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
     AclOperation,
     AdminClient,
@@ -18,15 +18,23 @@ from confluent_kafka.admin import (
     TopicMetadata,
 )
 
-from sluiceway.errors import FlowError, UnreachableError
+from sluiceway.errors import FlowError, SettingsError, UnreachableError
 from sluiceway.positions import Position
 
 logger = logging.getLogger("sluiceway.kafka")
+_Client = TypeVar("_Client")
 
 ANSWER_SECONDS = 15.0
 """How long a broker may take to answer a question at start-up before we say that it does not."""
 SETTLE_SECONDS = 3.0
 """How long a transaction whose commit has been decided may take to become visible."""
+
+BROKER_MAX_MESSAGE_BYTES = 1_048_588
+"""A broker's own default for topics."""
+RENEW_SECONDS = 10.0
+"""So long a client that has lost every broker may be silent before another one takes its place."""
+SEND_SECONDS = 60.0
+"""How long a broker may take to acknowledge what a command has sent."""
 
 Config = Mapping[str, str | int | float | bool]
 
@@ -57,6 +65,27 @@ def client_config(bootstrap: str, user: Config, **ours: str | int | float | bool
     return {"client.id": "sluiceway", **DEFAULTS, **user, **fixed, "bootstrap.servers": bootstrap}
 
 
+def new_consumer(config: Mapping[str, Any], log: logging.Logger = logger) -> Consumer:
+    return _client(Consumer, config, log)
+
+
+def new_producer(config: Mapping[str, Any]) -> Producer:
+    return _client(Producer, config)
+
+
+def new_admin(bootstrap: str, user: Config) -> AdminClient:
+    return _client(AdminClient, client_config(bootstrap, user))
+
+
+def _client(kind: Callable[..., _Client], config: Mapping[str, Any], log: logging.Logger = logger) -> _Client:
+    """Every client is made here: what librdkafka refuses can only be a setting, and it names it."""
+    try:
+        return kind(dict(config), logger=log)
+    except (KafkaException, TypeError, ValueError) as problem:
+        reason = sentence(problem) if isinstance(problem, KafkaException) else str(problem)
+        raise SettingsError(f"the Kafka client does not take its settings: {reason}") from None
+
+
 @dataclass(frozen=True, slots=True)
 class TopicInfo:
     """What a broker says of a topic."""
@@ -79,7 +108,7 @@ def sentence(error: KafkaError | KafkaException) -> str:
 
 def describe_topics(bootstrap: str, user: Config, names: Sequence[str]) -> dict[str, TopicInfo | None]:
     """Ask the broker for topics by name; None for one that does not exist."""
-    admin = AdminClient(client_config(bootstrap, user), logger=logger)
+    admin = new_admin(bootstrap, user)
     try:
         existing = admin.list_topics(timeout=ANSWER_SECONDS).topics
     except KafkaException as problem:
@@ -91,13 +120,11 @@ def describe_topics(bootstrap: str, user: Config, names: Sequence[str]) -> dict[
 
 
 def _describe(admin: AdminClient, name: str) -> TopicInfo:
-
     try:
         described = admin.describe_topics(
             TopicCollection([name]), include_authorized_operations=True, request_timeout=ANSWER_SECONDS
         )[name].result()
-        resource = ConfigResource(ResourceType.TOPIC, name)
-        limits = admin.describe_configs([resource], request_timeout=ANSWER_SECONDS)[resource].result()
+        limit = _max_message_bytes(admin, name)
     except KafkaException as problem:
         raise FlowError(f"the broker will not describe topic {name!r}: {sentence(problem)}") from problem
     operations = described.authorized_operations
@@ -105,16 +132,27 @@ def _describe(admin: AdminClient, name: str) -> TopicInfo:
         name=name,
         topic_id=str(described.topic_id),
         partitions=len(described.partitions),
-        max_message_bytes=int(limits["max.message.bytes"].value),
+        max_message_bytes=limit,
         # a broker without an authorizer reports no operations at all
         readable=not operations or AclOperation.READ in operations,
         writable=not operations or AclOperation.WRITE in operations,
     )
 
 
+def _max_message_bytes(admin: AdminClient, name: str) -> int:
+    resource = ConfigResource(ResourceType.TOPIC, name)
+    try:
+        limits = admin.describe_configs([resource], request_timeout=ANSWER_SECONDS)[resource].result()
+    except KafkaException as problem:
+        if problem.args[0].code() != KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            raise
+        return BROKER_MAX_MESSAGE_BYTES  # DESCRIBE_CONFIGS is denied, which is no reason not to run
+    return int(limits["max.message.bytes"].value)
+
+
 def create_topics(bootstrap: str, user: Config, topics: Iterable[NewTopic]) -> None:
     """Create topics and wait until they are there; one that has appeared meanwhile is fine."""
-    admin = AdminClient(client_config(bootstrap, user), logger=logger)
+    admin = new_admin(bootstrap, user)
     wanted = list(topics)
     for name, outcome in admin.create_topics(wanted, request_timeout=ANSWER_SECONDS).items():
         try:
@@ -141,20 +179,43 @@ def _is_led(topic: TopicMetadata) -> bool:
     return topic.error is None and all(partition.leader >= 0 for partition in topic.partitions.values())
 
 
-def reader(bootstrap: str, user: Config, log: logging.Logger = logger) -> Consumer:
-    """A consumer for looking at topics: sees committed records, is told the ends of partitions, commits nothing."""
-    return Consumer(
-        client_config(
-            bootstrap,
-            {"group.id": "sluiceway-reader", "fetch.wait.max.ms": 100, **user},  # assign() wants a group's name
-            auto_offset_reset="error",
-            enable_auto_commit=False,
-            enable_auto_offset_store=False,
-            enable_partition_eof=True,
-            isolation_level="read_committed",
-        ),
-        logger=log,
+class Lost:
+    """Whether a client has lost every broker and been silent since.
+
+    One that was told of no broker at all, while all were fenced, may never look for one again (librdkafka issue
+    5301). Whether it will cannot be known, and another client is cheap: after some seconds one takes its place.
+    """
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+
+    def on_error(self, error: KafkaError) -> None:
+        if error.code() == KafkaError._ALL_BROKERS_DOWN and self._since is None:
+            self._since = time.monotonic()
+
+    def heard(self) -> None:
+        self._since = None
+
+    def for_good(self) -> bool:
+        """Asked when nothing has come; true once a loss."""
+        if self._since is None or time.monotonic() - self._since < RENEW_SECONDS:
+            return False
+        self._since = None
+        return True
+
+
+def reader(bootstrap: str, user: Config, lost: Lost | None = None, log: logging.Logger = logger) -> Consumer:
+    """A consumer to be assigned: sees committed records, is told the ends of partitions, commits nothing."""
+    config = client_config(
+        bootstrap,
+        {"group.id": "sluiceway-reader", "fetch.wait.max.ms": 50, **user},  # assign() wants a group's name
+        auto_offset_reset="error",
+        enable_auto_commit=False,
+        enable_auto_offset_store=False,
+        enable_partition_eof=True,
+        isolation_level="read_committed",
     )
+    return new_consumer(config if lost is None else {**config, "error_cb": lost.on_error}, log)
 
 
 def told(messages: Iterable[Message], topic: str) -> Iterator[Message]:
@@ -229,7 +290,7 @@ def group_offsets(bootstrap: str, user: Config, group: str, topic: str, partitio
 def _group_offsets(
     bootstrap: str, user: Config, group: str, topic: str, partitions: int, isolation: str, seconds: float
 ) -> list[int | None]:
-    consumer = Consumer(client_config(bootstrap, user, group_id=group, isolation_level=isolation), logger=logger)
+    consumer = new_consumer(client_config(bootstrap, user, group_id=group, isolation_level=isolation))
     try:
         found = consumer.committed([TopicPartition(topic, partition) for partition in range(partitions)], seconds)
         return [partition.offset if partition.offset >= 0 else None for partition in found]

@@ -11,6 +11,7 @@ import pytest
 
 from sluiceway.schemas.records import Applied, LaterLabelLine
 from tests.apply.expected import expected, instances, lines
+from tests.cli.calling import Terminal
 from tests.support.flow import Running, sluiceway, toml
 
 
@@ -131,7 +132,7 @@ def test_applied_instances_are_instances(tmp_path: Path) -> None:
     "changes",
     [
         {"operator": {"name": "saola-stream", "refresh": 10, "significance": 0.5}},
-        {"operator": {"name": "saola", "significance": 0.5}, "window": {"size": 20}, "emit": {"every": 1}},
+        {"operator": {"name": "saola", "significance": 0.5}, "window": {"size": 20}, "emit": {}},
     ],
     ids=["instance selector", "windows"],
 )
@@ -169,12 +170,92 @@ def test_arrays_are_named(tmp_path: Path) -> None:
     assert applied[-1]["x"] == {"a": 1.0, "b": 0.5}
 
 
+def test_members_are_kept_as_they_came(tmp_path: Path) -> None:
+    """Integers of any length, later labels also where no instance waits; only `stream` and `selection` are replaced."""
+    flow = Flow(tmp_path)
+    label = {"stream": "s", "id": "nobody", "y": 1}
+    long = {"stream": "s", "x": {"a": 0.1}, "order": 123456789012345678901234567890, "selection": "mine", "é": "ü"}
+    deep = '{"stream": "s", "x": {"a": 1}, "m": ' + "[" * 1000 + "]" * 1000 + "}"
+    flow.instances.write_text("".join(json.dumps(record) + "\n" for record in (label, long)) + deep + "\n")
+    flow.select()
+    flow.apply()
+    selection = {"flow": "spam", "version": None, "partition": 0, "offset": len(json.dumps(label)) + 1}
+    lines = (tmp_path / "applied" / "part-00000.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines[:2]] == [label, {**long, "x": {}, "selection": selection}]
+    assert "[" * 1000 + "]" * 1000 in lines[2]
+    assert len(lines) == 3
+    assert [letter["error"]["class"] for letter in flow.read("dead_letters")] == ["orphan-label"]
+
+
+def test_it_says_what_it_waits_for_and_how_much_it_did(tmp_path: Path) -> None:
+    flow = Flow(tmp_path)
+    flow.append(20)
+    flow.select()
+    passed = flow.instances.stat().st_size
+    flow.append(20, first=20)
+    waits = f"waiting for spam to pass offset {passed}"
+    with Running(*flow.arguments()) as applying:
+        applying.until(lambda: f"{waits} of partition 0" in applying.stderr)
+        flow.select()
+        done = applying.wait()
+    start, *_, end = done.stderr.splitlines()
+    source = f"dir:{tmp_path}/instances (1 partition, to the end)"
+    assert start.startswith(f"spam-apply: what spam selects, as far as it has come, on {source}; checkpoints every 0.1")
+    assert end.startswith("spam-apply: the input has ended; 40 records in ")
+    flow.append(20, first=40)
+    with Terminal(*flow.arguments(), cwd=tmp_path) as terminal:
+        terminal.until("lane 0: waiting for spam to pass offset ")
+
+
+def test_advice_names_the_verb(tmp_path: Path) -> None:
+    flow = Flow(tmp_path)
+    flow.append(20)
+    flow.select()
+    flow.apply()
+    shutil.rmtree(tmp_path / "apply-store")
+    refused = sluiceway(*flow.arguments())
+    assert refused.code == 1
+    assert "`sluiceway apply --adopt`" in refused.sentence
+    applied = flow.read("applied")
+    assert sluiceway(*flow.arguments(), "--adopt").code == 0
+    assert flow.read("applied") == applied
+
+
+def test_only_the_selecting_flows_own_store_will_do(tmp_path: Path) -> None:
+    """Any other would be waited for without end."""
+    flow = Flow(tmp_path)
+    flow.append(20)
+    flow.select()
+    flow.apply()
+    strangers = {"no-such": "holds no recovery store", "apply-store": "its flow is 'spam-apply', not 'spam'"}
+    for name, sentence in strangers.items():
+        refused = sluiceway("apply", flow.file, "--flow-recovery", tmp_path / name)
+        assert refused.code == 2, refused.stderr
+        assert f"--flow-recovery {tmp_path / name} " in refused.sentence
+        assert sentence in refused.sentence
+    for path in (tmp_path / "store").glob("part-*.sqlite3"):
+        path.write_bytes(b"no database" * 1000)
+    damaged = sluiceway(*flow.arguments())
+    assert damaged.code == 1
+    assert f"the recovery store {tmp_path / 'store'} is damaged" in damaged.sentence
+    assert "Traceback" not in damaged.stderr
+
+
+def test_a_name_that_is_too_long_for_two(tmp_path: Path) -> None:
+    flow = Flow(tmp_path)
+    flow.file.write_text(toml({**flow.sections, "flow": {"name": "n" * 198}}))
+    refused = sluiceway("apply", flow.file)
+    assert refused.code == 2
+    assert "flow.name has 198 characters: to be applied it may have 194" in refused.sentence
+
+
 @pytest.mark.parametrize(
     ("change", "arguments", "sentence"),
     [
         ({"applied": None}, (), "the setting topics.applied is missing"),
         ({"applied": "dir:selections"}, (), "topics.applied and topics.selections are the same topic"),
         ({"applied": "dir:instances"}, (), "the input topic is also an output topic"),
+        ({"applied": "dir:dead_letters"}, (), "topics.applied and topics.dead_letters are the same topic"),
         ({"selections": "dir:elsewhere"}, ("--flow-recovery", "store"), "does not exist; run the flow first"),
         ({}, (), "name it with --flow-recovery DIR"),
         ({"selections": "kafka://127.0.0.1:9/s"}, (), "must both lie on Kafka or both in directories"),

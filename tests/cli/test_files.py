@@ -75,6 +75,13 @@ def test_json_lines(tmp_path: Path) -> None:
     ]
 
 
+def test_a_column_is_what_it_was_named_for_and_nothing_else(tmp_path: Path) -> None:
+    text = "id,y,a\n1,2,3\n"
+    assert rows(tmp_path, "t.csv", text, y="id") == [Row(None, {"x": {"y": 2, "a": 3}, "y": 1})]
+    assert rows(tmp_path, "t.csv", text, stream="y") == [Row("2", {"id": "1", "x": {"a": 3}})]
+    assert rows(tmp_path, "t.csv", text, drop=("id", "y")) == [Row(None, {"x": {"a": 3}})]
+
+
 @pytest.mark.parametrize(
     ("name", "text", "columns", "sentence"),
     [

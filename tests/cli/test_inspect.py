@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.cli.calling import Call
 from tests.cli.test_watch import HISTORY, snapshot
-from tests.support.flow import Running, toml
+from tests.support.flow import Running, sluiceway, toml
 
 
 def test_a_store(demo: Path, call: Call) -> None:
@@ -51,6 +51,31 @@ def test_a_store_in_use(tmp_path: Path, call: Call) -> None:
         running.until(learnt)
         assert "a run is under way" in call("inspect", tmp_path / "store").stdout
         assert running.stop().code == 0
+
+
+def test_stores_of_a_windowed_flow_and_of_applying_it(tmp_path: Path, call: Call) -> None:
+    records = [{"stream": "s", "x": {"a": at % 2, "b": at % 3}, "y": at % 2} for at in range(50)]
+    (tmp_path / "m.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    call("produce", tmp_path / "m.jsonl", f"dir:{tmp_path}/in")
+    flow: dict[str, dict[str, Any]] = {
+        "flow": {"name": "f"},
+        "topics": {role: f"dir:{role}" for role in ("selections", "dead_letters", "applied")} | {"instances": "dir:in"},
+        "input": {"stop": "end"},
+        "operator": {"name": "saola", "significance": 0.5},
+        "window": {"size": 20},
+    }
+    (tmp_path / "flow.toml").write_text(toml(flow))
+    assert sluiceway("run", "flow.toml", "--recovery", "store", cwd=tmp_path).code == 0
+    applying = ("apply", "flow.toml", "--recovery", "apply-store", "--flow-recovery", "store")
+    assert sluiceway(*applying, cwd=tmp_path).code == 0
+    [stream] = json.loads(call("inspect", tmp_path / "store", "--json").stdout)["streams"]
+    last = json.loads((tmp_path / "selections" / "part-00000.jsonl").read_text().splitlines()[-1])
+    assert (stream["version"], stream["seen"], stream["selected"]) == (40, 50, last["n_selected"])
+    said = call("inspect", tmp_path / "apply-store").stdout
+    assert "f-apply" in said
+    assert "(1 partition)" in said
+    assert "operator" not in said
+    assert "?" not in said
 
 
 def test_a_directory_topic(demo: Path, call: Call) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import signal
 import subprocess
@@ -12,7 +13,7 @@ from typing import Any
 
 from sluiceway.partitioner import partition_of
 from tests.cli.calling import Call, Terminal
-from tests.support.flow import Running
+from tests.support.flow import Running, sluiceway, toml
 
 
 def lines(topic: Path) -> list[list[Any]]:
@@ -46,6 +47,35 @@ def test_records_without_a_stream_go_round(tmp_path: Path, call: Call) -> None:
     assert lines(tmp_path / "t") == [[{"x": {"a": 1}}, {"x": {"a": 3}}], [{"x": {"a": 2}}]]
 
 
+def test_targets_and_columns_go_as_they_are_and_select(tmp_path: Path, call: Call) -> None:
+    columns: list[dict[str, Any]] = [
+        {"stream": "genes", "target": [1, -1] * 30, "ts": 5},
+        {"stream": "genes", "name": "telling", "values": [1.0, -1.0] * 30},
+        {"stream": "genes", "name": "dull", "values": [0.5, 0.5, 2.0] * 20, "note": "kept"},
+        {"stream": "genes", "name": "rare", "size": 60, "at": [3], "values": [1]},
+    ]
+    (tmp_path / "c.jsonl").write_text("".join(json.dumps(record) + "\n" for record in columns))
+    assert call("produce", tmp_path / "c.jsonl", f"dir:{tmp_path}/in").code == 0
+    assert lines(tmp_path / "in") == [columns]
+    flow = {
+        "flow": {"name": "f"},
+        "topics": {"features": "dir:in", "selections": "dir:out", "dead_letters": "dir:dead"},
+        "input": {"stop": "end"},
+        "operator": {"name": "saola"},
+    }
+    (tmp_path / "flow.toml").write_text(toml(flow))
+    assert sluiceway("run", "flow.toml", "--recovery", "store", cwd=tmp_path).code == 0
+    assert [entry["feature"] for entry in lines(tmp_path / "out")[0][-1]["selected"]] == ["telling"]
+
+
+def test_a_malformed_column_is_a_sentence(tmp_path: Path, call: Call) -> None:
+    (tmp_path / "c.jsonl").write_text('{"target": [0.5, 1]}\n{"name": "a", "values": [1, "b"]}\n')
+    done = call("produce", tmp_path / "c.jsonl", f"dir:{tmp_path}/t")
+    assert done.code == 2
+    assert "line 2: it is no target and no column: values: " in done.sentence
+    assert len(done.stderr.splitlines()) == 1
+
+
 def test_half_a_line_of_a_killed_writer_is_cut(tmp_path: Path, call: Call) -> None:
     mails(tmp_path / "one.jsonl", 1)
     call("produce", tmp_path / "one.jsonl", f"dir:{tmp_path}/t")
@@ -66,6 +96,9 @@ def test_mistakes(tmp_path: Path, call: Call) -> None:
     assert "line 1501: it is not JSON" in done.sentence
     assert "what stands before it was sent: 1,500 records" in done.sentence
     assert len(lines(tmp_path / "t")[0]) == 1500
+    packed = bytearray(gzip.compress(b"a\n" + b"".join(b"%d\n" % (at * at) for at in range(5000))))
+    packed[500:600] = bytes(100)
+    (tmp_path / "torn.csv.gz").write_bytes(packed)
     (tmp_path / "bad.csv").write_bytes(b"\xff\xfe\x00")
     cases: list[tuple[list[str | Path], str]] = [
         (["nope.csv", topic], "nope.csv cannot be read: no such file or directory"),
@@ -73,7 +106,13 @@ def test_mistakes(tmp_path: Path, call: Call) -> None:
         ([tmp_path / "bad.csv", f"dir:{tmp_path}/u"], "bad.csv, line 1: byte 1 is not UTF-8"),
         ([tmp_path / "m.jsonl", topic, "--partitions", "2"], "has 1 partitions already, not 2"),
         ([tmp_path / "m.jsonl", topic, "--partitions", "0"], "--partitions must lie between 1 and 100000, not 0"),
-        ([tmp_path / "m.jsonl", topic, "--rate", "0"], "--rate must lie above 0, not 0"),
+        ([tmp_path / "m.jsonl", topic, "--rate", "0"], "--rate must lie above 0 and below a billion, not 0"),
+        ([tmp_path / "m.jsonl", topic, "--rate", "2e9"], "--rate must lie above 0 and below a billion, not 2e+09"),
+        ([tmp_path / "m.jsonl", topic, "--key", "b", "--label", "b"], "column 'b' cannot be two things at once"),
+        ([tmp_path / "m.jsonl", topic, "--id", "b", "--drop", "b"], "column 'b' cannot be two things at once"),
+        ([tmp_path / "m.jsonl", f"dir:{tmp_path}/m.jsonl"], "m.jsonl is a file: a topic is a directory of files"),
+        ([tmp_path / "m.jsonl", f"dir:{tmp_path}/m.jsonl/t"], "m.jsonl/t is a file: a topic"),
+        ([tmp_path / "torn.csv.gz", topic], "torn.csv.gz cannot be read: Error -3 while decompressing"),
         ([tmp_path / "m.jsonl", topic, "--format", "xml"], "--format"),
         ([tmp_path / "m.jsonl", "nowhere"], "'nowhere' is no topic"),
     ]

@@ -67,6 +67,8 @@ def test_a_port_in_use(flow: Path) -> None:
         with Running("run", "flow.toml", "--recovery", "store", cwd=flow, env=env) as running:
             done = running.wait()
     assert done.code == 2
+    usual = ("compiling ", "f: ofs on ")
+    assert len([line for line in done.stderr.splitlines() if not line.startswith(usual)]) == 1, done.stderr
     assert f"process 0 cannot listen at {address}, its place in BYTEWAX_ADDRESSES: Address already" in done.sentence
     assert "Traceback" not in done.stderr
 

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from sluiceway.cli import app
 from tests.cli.calling import Call
 
-VERBS = ["demo", "run", "check", "watch", "produce", "inspect", "operators", "retire"]
+VERBS = [command.name or command.callback.__name__ for command in app.registered_commands if command.callback]
 
 
 HELP = "sys.argv = ['sluiceway', 'run', '--help']\nfrom sluiceway.cli import main\ntry: main()\nexcept SystemExit: pass"
@@ -63,6 +64,11 @@ def test_the_version(call: Call) -> None:
         (["watch", "kafka://localhost/x"], "a Kafka topic is written kafka://host:port/name"),
         (["watch", "kafka://localhost:1/x", "-X", "acks"], "-X takes NAME=VALUE"),
         (["watch", "kafka://localhost:1/x", "-X", "sasl.password=${NO_SUCH_THING}"], "NO_SUCH_THING, which is not set"),
+        (["watch", "kafka://localhost:1/x", "-X", "nonsense=1"], 'No such configuration property: "nonsense"'),
+        (["watch", "kafka://localhost:1/x", "-X", "fetch.wait.max.ms=abc"], 'property "fetch.wait.max.ms"'),
+        (["inspect", "kafka://localhost:1/x", "-X", "nonsense=1"], 'No such configuration property: "nonsense"'),
+        (["retire", "f/s", "kafka://localhost:1/x", "-X", "nonsense=1"], 'configuration property: "nonsense"'),
+        (["produce", os.devnull, "kafka://localhost:1/x", "--format", "csv", "-X", "nonsense=1"], '"nonsense"'),
         (["inspect", "/nowhere"], "there is no file or directory /nowhere"),
         (["inspect", "dir:/nowhere"], "there is no topic dir:/nowhere"),
         (["retire", "mail", "kafka://localhost:1/x"], "'mail' is no FLOW/STREAM"),

@@ -297,3 +297,21 @@ def test_a_broker_that_does_not_know_its_topic_yet_is_an_outage(topics: Topics) 
         feed._look_for_partitions()
     finally:
         feed.close()
+
+
+def test_a_feed_whose_client_has_lost_every_broker_takes_another(
+    topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = topics("selections")
+    produce(topics.bootstrap, topic, [record(version) for version in (10, 20, 30)])
+    monkeypatch.setattr(kafka, "RENEW_SECONDS", 0.5)
+    feed = feeds.KafkaFeed(KafkaTopic(topics.bootstrap, topic), {}, Position("offset", 1), None)
+    feed._consumer.close()
+    feed._consumer = kafka.reader("127.0.0.1:1", {"log_level": 0}, feed._lost)
+    feed._assign()
+    found: list[int] = []
+    deadline = time.monotonic() + 30
+    while len(found) < 2 and time.monotonic() < deadline:
+        found += [entry.offset for entry in feed.poll(0.05)]
+    feed.close()
+    assert found == [1, 2]

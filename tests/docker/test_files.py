@@ -122,6 +122,13 @@ def test_every_command_parses() -> None:
             parses(command)
 
 
+def test_every_service_of_ours_ends_when_it_is_told_to() -> None:
+    """Process 1 has no default for SIGTERM: `run` handles it, the others need an init that does."""
+    for name, lines in services().items():
+        if "image: sluiceway" in lines and flow_list(name, "command")[0] != "run":
+            assert "    init: true\n" in lines, name
+
+
 def test_the_flow_of_the_compose_file(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its file is there, needs exactly the environment that it gets, and names the topics that others use."""
     lines = services()["flow"]

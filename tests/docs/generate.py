@@ -21,6 +21,7 @@ from pydantic.fields import FieldInfo
 from sluiceway.flows import apply, graph, settings
 from sluiceway.flows.diagram import mermaid
 from sluiceway.flows.preflight import look_around
+from sluiceway.flows.recovery import MANIFEST
 from sluiceway.flows.topics.bounds import Bounds
 from sluiceway.operators import registry
 from sluiceway.schemas.refusal import ERROR_CLASSES
@@ -164,6 +165,8 @@ def diagram(which: str) -> str:
         else:
             applying = apply.ApplySettings.parse({**content, "flow": {"name": "spam-apply"}}, directory)
             running = graph.Running(look_around(applying), lambda: Bounds((0,), (None,)), lambda: False, False, 1.0)
+            made = {"flow": applying.selecting_flow, "input": str(applying.source)}
+            (directory / MANIFEST).write_text(json.dumps(made))  # as if the flow had run
             flow = apply.build(applying, running, directory)
             drawn = mermaid(flow, applying, inputs=("instances", "selections"))
     return f"```mermaid\n{drawn}\n```"

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sluiceway.errors import FlowError
 from sluiceway.flows.topics.directory import (
     DirectoryLane,
+    DirectoryOutput,
     DirectoryReader,
     create_directory_topic,
     directory_bounds,
@@ -148,7 +149,7 @@ def test_the_number_of_partitions_is_pinned(topic: DirectoryTopic, tmp_path: Pat
 
 
 def lane(topic: DirectoryTopic, position: int = 0) -> DirectoryLane:
-    return DirectoryLane(0, {"predictions": topic}, {"predictions": position})
+    return DirectoryLane(0, [DirectoryOutput("predictions", str(topic), topic, (0, 0))], {str(topic): position})
 
 
 def output(*values: bytes) -> LaneOutput:
@@ -158,7 +159,8 @@ def output(*values: bytes) -> LaneOutput:
 
 
 def position_of(written: DirectoryLane) -> int:
-    return int(written.commit()["predictions"])
+    [position] = written.commit().values()
+    return position
 
 
 def _make_topics(directory: Path, at_once: Barrier, number: int) -> None:

@@ -206,6 +206,15 @@ def test_state_of_epochs_that_never_closed_is_dropped(tmp_path: Path) -> None:
     assert out[-1] == ("k", 16)
 
 
+def test_a_damaged_store_is_a_sentence(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    store.close()
+    for path in tmp_path.glob("part-*.sqlite3"):
+        path.write_bytes(b"no database" * 1000)
+    with pytest.raises(FlowError, match="is damaged"):
+        store.positions("f.source")
+
+
 def test_positions_are_those_of_the_last_whole_checkpoint(tmp_path: Path) -> None:
     store = opened(tmp_path)
     assert store.positions("f.source") == {}
@@ -234,8 +243,10 @@ def test_an_interrupted_run_keeps_its_bounds_until_the_stop_setting_changes(tmp_
     store = Store(tmp_path / "store")
     store.directory.mkdir()
     ended = Settings.parse({**sections, "input": {"start": "3", "stop": "end"}})
-    store.pin(_bounds(store, ended, look_around(ended)))
+    store.pin(_bounds(store, ended, look_around(ended), ran=False))
     partition_path(topic, 0).write_bytes(b"{}\n" * 9)
-    assert _bounds(store, ended, look_around(ended)) == Bounds((3,), (12,), "end")
+    partition_path(DirectoryTopic(tmp_path / "selections"), 0).write_bytes(b"{}\n")  # uncheckpointed, so still to come
+    begins = dict.fromkeys(urls.values(), (0,))
+    assert _bounds(store, ended, look_around(ended), ran=False) == Bounds((3,), (12,), "end", begins)
     endless = Settings.parse({**sections, "input": {"start": "beginning"}})
-    assert _bounds(store, endless, look_around(endless)) == Bounds((3,), (None,), None)
+    assert _bounds(store, endless, look_around(endless), ran=False) == Bounds((3,), (None,), None, begins)

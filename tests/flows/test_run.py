@@ -128,6 +128,45 @@ def test_new_stores_beside_old_output_and_adoption(flow: Flow) -> None:
     assert "panicked" not in changed.stderr
 
 
+def test_outputs_come_and_go_and_move(flow: Flow) -> None:
+    """Each output directory holds what the flow made while it was one."""
+    flow.feed(INSTANCES[:10])
+    flow.run()
+    flow.write(topics={"predictions": None, "selections": "dir:data/elsewhere"})
+    flow.feed(INSTANCES[10:20])
+    flow.run()
+    flow.write()
+    flow.feed(INSTANCES[20:30])
+    flow.run()
+    at_home = [(line["stream"], line["version"]) for line in flow.lines("selections")]
+    elsewhere = [(line["stream"], line["version"]) for line in flow.lines("elsewhere")]
+    assert at_home == [("s0", 5), ("s1", 5), ("s0", 15), ("s1", 15)]
+    assert elsewhere == [("s0", 10), ("s1", 10)]
+    made = [line["id"] for line in flow.lines("predictions")]
+    assert made == [record["id"] for record in INSTANCES[:10] + INSTANCES[20:30]]
+
+
+def test_a_new_output_survives_a_crash_before_its_first_checkpoint(flow: Flow) -> None:
+    """What stands there from before is kept, what was written since comes again and is not doubled."""
+    flow.write(topics={"predictions": "dir:data/other"})
+    flow.feed(INSTANCES[:10])
+    flow.run()
+    flow.path("predictions").parent.mkdir()
+    (flow.path("predictions").parent / "_topic.json").write_text('{"partitions": 1}')
+    flow.path("predictions").write_text('{"id":"earlier"}\n')
+    flow.write(input={"stop": None})
+    flow.feed(INSTANCES[10:20])
+    never = ("run", flow.file, "--recovery", flow.directory / "store", "--checkpoint-every", "300")
+    for _ in range(2):
+        with Running(*never) as running:
+            running.until(lambda: len(flow.lines("predictions")) == 11)
+            running.kill()
+    flow.write()
+    flow.run()
+    made = [line["id"] for line in flow.lines("predictions")]
+    assert made == ["earlier", *(record["id"] for record in INSTANCES[10:20])]
+
+
 def test_bytewax_runs_it_too(flow: Flow) -> None:
     flow.feed(INSTANCES)
     command = [sys.executable, "-m", "bytewax.run", "sluiceway.flows.graph:build('flow.toml')"]

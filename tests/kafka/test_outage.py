@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, Message, Producer
 
-from sluiceway.flows.topics import kafka_source
+from sluiceway import kafka
 from sluiceway.flows.topics.kafka_source import KafkaReader
 from sluiceway.flows.topics.url import KafkaTopic
 from tests.kafka.expected import assert_exact, instances
@@ -115,11 +115,10 @@ def test_a_reader_whose_client_has_lost_every_broker_takes_another(
 ) -> None:
     topic = topics("instances")
     produce(topics.bootstrap, topic, [(None, f"{n}") for n in range(5)])
-    monkeypatch.setattr(kafka_source, "RENEW_SECONDS", 0.5)
+    monkeypatch.setattr(kafka, "RENEW_SECONDS", 0.5)
     reader = KafkaReader(KafkaTopic(topics.bootstrap, topic), {}, 0, 2, 5)
     reader._consumer.close()
-    nowhere = KafkaTopic("127.0.0.1:1", topic)
-    reader._consumer = kafka_source._consumer(nowhere, {"log_level": 0}, reader._note)
+    reader._consumer = kafka.reader("127.0.0.1:1", {"log_level": 0}, reader._lost)
     reader._assign()
     deadline = time.monotonic() + 30
     found: list[bytes | None] = []

@@ -22,7 +22,7 @@ from sluiceway.schemas.records import (
 @pytest.mark.parametrize(("name", "model"), JSON_SCHEMAS.items(), ids=JSON_SCHEMAS)
 def test_the_json_schemas_are_current(name: str, model: type[BaseModel]) -> None:
     path = JSON_FOLDER / f"{name}.json"
-    assert path.read_text() == json_schema(model), "run python -m sluiceway.schemas.records"
+    assert path.read_text() == json_schema(model), "run sluiceway schemas --out schemas"
 
 
 def test_no_json_schema_is_left_over() -> None:

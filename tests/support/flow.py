@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -83,7 +84,7 @@ class Running:
 
     def stop(self, timeout: float = RUN_SECONDS) -> Done:
         """SIGTERM to a flow that has begun, and wait; before that there is nothing to finish, and it just ends."""
-        self.until(lambda: " partitions, " in self.stderr, timeout)
+        self.until(lambda: re.search(r" partitions?, ", self.stderr) is not None, timeout)
         self.send(signal.SIGTERM)
         return self.wait(timeout)
 

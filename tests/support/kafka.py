@@ -141,7 +141,7 @@ def _raw(value: bytes | str | None) -> bytes | None:
 
 
 class Topics:
-    """Makes topics, groups and denials with names of their own on one broker; `clear` removes them all.
+    """Makes topics, groups and rules with names of their own on one broker; `clear` removes them all.
 
     >>> topics("instances", partitions=4, config={"cleanup.policy": "compact"})      # doctest: +SKIP
     'instances-5f0c9a1e'
@@ -152,7 +152,7 @@ class Topics:
         self.admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
         self._topics: list[str] = []
         self._groups: list[str] = []
-        self._denied: set[str] = set()
+        self._ruled: set[tuple[ResourceType, str, ResourcePatternType]] = set()
 
     def __call__(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
         """Create a topic that keeps its records (`retention.ms=-1`) unless `config` says otherwise."""
@@ -174,33 +174,50 @@ class Topics:
         self._groups.append(unique)
         return unique
 
+    def allow_only(self, kind: ResourceType, name: str, *operations: AclOperation, prefix: bool = False) -> None:
+        """From now on a topic, a group or a transactional id is closed but for these operations."""
+        pattern = ResourcePatternType.PREFIXED if prefix else ResourcePatternType.LITERAL
+        self._set(kind, name, pattern, [(operation, AclPermissionType.ALLOW) for operation in operations])
+
     def deny_write(self, topic: str) -> None:
         """From now on producing to it fails with TOPIC_AUTHORIZATION_FAILED; all else stays allowed."""
-        rules = [
-            # a topic with any rule is closed but for its rules
-            _rule(topic, AclOperation.ALL, AclPermissionType.ALLOW),
-            _rule(topic, AclOperation.WRITE, AclPermissionType.DENY),
-        ]
+        rules = [(AclOperation.ALL, AclPermissionType.ALLOW), (AclOperation.WRITE, AclPermissionType.DENY)]
+        self._set(ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, rules)
+
+    def allow_write(self, topic: str) -> None:
+        """Take a denial back."""
+        self._free(ResourceType.TOPIC, topic, ResourcePatternType.LITERAL)
+
+    def allow_all(self) -> None:
+        """Take every rule back."""
+        for kind, name, pattern in list(self._ruled):
+            self._free(kind, name, pattern)
+
+    def _set(
+        self,
+        kind: ResourceType,
+        name: str,
+        pattern: ResourcePatternType,
+        rules: Iterable[tuple[AclOperation, AclPermissionType]],
+    ) -> None:
+        bindings = [AclBinding(kind, name, pattern, ANYONE, "*", operation, allowed) for operation, allowed in rules]
         try:
-            for done in self.admin.create_acls(rules, request_timeout=30).values():
+            for done in self.admin.create_acls(bindings, request_timeout=30).values():
                 done.result(30)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.SECURITY_DISABLED:
                 pytest.skip("this broker has no authorizer")
             raise
-        self._denied.add(topic)
+        self._ruled.add((kind, name, pattern))
 
-    def allow_write(self, topic: str) -> None:
-        """Take a denial back."""
-        kind, pattern = ResourceType.TOPIC, ResourcePatternType.LITERAL
-        rules = AclBindingFilter(kind, topic, pattern, ANYONE, "*", AclOperation.ANY, AclPermissionType.ANY)
+    def _free(self, kind: ResourceType, name: str, pattern: ResourcePatternType) -> None:
+        rules = AclBindingFilter(kind, name, pattern, ANYONE, "*", AclOperation.ANY, AclPermissionType.ANY)
         for done in self.admin.delete_acls([rules], request_timeout=30).values():
             done.result(30)
-        self._denied.discard(topic)
+        self._ruled.discard((kind, name, pattern))
 
     def clear(self) -> None:
-        for topic in sorted(self._denied):
-            self.allow_write(topic)
+        self.allow_all()
         pending = list(self.admin.delete_topics(self._topics).values()) if self._topics else []
         pending += list(self.admin.delete_consumer_groups(self._groups).values()) if self._groups else []
         for done in pending:
@@ -213,8 +230,3 @@ class Topics:
         metadata = self.admin.list_topics(topic, timeout=10).topics[topic]
         leaders = [partition.leader for partition in metadata.partitions.values()]
         return metadata.error is None and len(leaders) == partitions and min(leaders) >= 0
-
-
-def _rule(topic: str, operation: AclOperation, permission: AclPermissionType) -> AclBinding:
-    kind, pattern = ResourceType.TOPIC, ResourcePatternType.LITERAL
-    return AclBinding(kind, topic, pattern, ANYONE, "*", operation, permission)

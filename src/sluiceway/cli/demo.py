@@ -106,13 +106,18 @@ class _Demo:
                 progress=progress,
             )
         if stopped:
-            self._say(f"Stopped at a checkpoint. Go on: sluiceway run {self._flow} --recovery {self._store}")
+            self._say("Stopped at a checkpoint. Go on:")
+            self._show(_command("run", self._flow, "--recovery", self._store))
             return
         self._say(f"Learnt from {progress.records:,} mails in {progress.seconds:.1f} s.")
         self._sum_up(following.snapshots)
 
     def _say(self, text: str) -> None:
         self._screen.print(text)
+
+    def _show(self, command: str) -> None:
+        """In one piece, however narrow the screen, so that it can be copied."""
+        self._screen.print(f"  {command}", soft_wrap=True, markup=False, highlight=False)
 
     def _prepare(self) -> None:
         """An empty directory with the flow's file in it."""
@@ -181,14 +186,29 @@ class _Demo:
         self._screen.print()
         self._screen.print("Look at what it left, and go on from there:", style="bold")
         for command in (
-            f"sluiceway watch dir:{where}/selections --once",
-            f"sluiceway inspect {where}/store",
-            f"sluiceway inspect dir:{where}/selections",
-            f"sluiceway run {self._flow} --recovery {self._store}",
-            "sluiceway operators ofs",
+            _command("watch", f"dir:{where}/selections", "--once"),
+            _command("inspect", self._store),
+            _command("inspect", f"dir:{where}/selections"),
+            _command("run", self._flow, "--recovery", self._store),
+            _command("operators", "ofs"),
         ):
-            self._screen.print(f"  {command}", soft_wrap=True)
+            self._show(command)
         self._screen.print(f"The {len(snapshots)} snapshots are the lines of {where}/selections/part-00000.jsonl")
+
+
+def _command(*arguments: str | Path) -> str:
+    """To be typed as it stands: the program as this one was called, and words with blanks in quotes."""
+    import shlex
+    import shutil
+
+    called = sys.argv[0]
+    if Path(called).name == "__main__.py":
+        program = [sys.executable, "-m", "sluiceway"]
+    elif (found := shutil.which("sluiceway")) is not None and Path(found).samefile(called):
+        program = ["sluiceway"]
+    else:
+        program = [called]
+    return shlex.join([*program, *map(str, arguments)])
 
 
 def _found(snapshots: list[Snapshot], relevant: tuple[str, ...], since: int) -> str:

@@ -119,17 +119,19 @@ def _inspect_directory(directory: Path, *, as_json: bool) -> None:
 def _show_store(report: StoreReport) -> None:
     from rich.filesize import decimal
 
-    from sluiceway.cli.screen import console, facts, plain_table, shortened
+    from sluiceway.cli.screen import console, counted, facts, plain_table, shortened
 
     belongs = dict(report.manifest)
     params = ", ".join(f"{name}={value}" for name, value in (belongs.pop("params", None) or {}).items())
+    # applying has no operator
+    operator = {"operator": f"{belongs.pop('operator')} ({params})"} if "operator" in belongs else {}
     state = "in use by a running flow" if report.running else "at rest"
     clean = "the last run ended cleanly" if report.clean else "a run is under way or was interrupted"
     about = {
         "store": report.directory,
         "flow": str(belongs.pop("flow", "?")),
-        "operator": f"{belongs.pop('operator', '?')} ({params})",
-        "input": f"{belongs.pop('input', '?')} ({belongs.pop('input_partitions', '?')} partitions)",
+        **operator,
+        "input": f"{belongs.pop('input', '?')} ({counted(belongs.pop('input_partitions', 0), 'partition')})",
         "state": f"{state}; {clean}",
         "epoch": f"{report.epoch:,}",
     }

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from sluiceway.kafka import Config
 
 FLUSH_SECONDS = 0.2
-SEND_SECONDS = 60.0
 
 
 def produce(
@@ -30,7 +29,7 @@ def produce(
         str, typer.Argument(help="JSON lines, CSV or svmlight, also .gz; - is standard input.", metavar="FILE")
     ],
     url: Annotated[
-        str, typer.Argument(help="An instances topic, kafka://host:9092/name or dir:path.", metavar="URL")
+        str, typer.Argument(help="The topic, kafka://host:9092/name or dir:path.", metavar="URL")
     ],
     format_: Annotated[
         Literal["jsonl", "csv", "svmlight"] | None,
@@ -65,12 +64,14 @@ def produce(
     as_json: Json = False,
     kafka: KafkaSettings = None,
 ) -> None:
-    """Write the records of FILE to a topic of instances.
+    """Write the records of FILE to a topic of instances, or of features.
 
     JSON lines are records ({"id": ..., "ts": ..., "x": {...}, "y": ...}) or
-    flat rows. The columns of a table are features, but for stream, id, ts and
-    y and what the options name. An empty cell is an absent feature. Records of
-    one stream go to one partition, the one that Java's clients choose for it.
+    flat rows, or targets and columns ({"target": [...]}, {"name": ...,
+    "values": [...]}) for a flow that reads a topic of features. The columns of
+    a table are features, but for stream, id, ts and y and what the options
+    name. An empty cell is an absent feature. Records of one stream go to one
+    partition, the one that Java's clients choose for it.
 
     \b
     sluiceway produce mails.jsonl kafka://localhost:9092/instances
@@ -86,7 +87,7 @@ def produce(
     from sluiceway.flows.topics.url import KafkaTopic, parse_topic
 
     if rate is not None and not 0 < rate < 1e9:
-        raise SettingsError(f"--rate must lie above 0, not {rate:g}")
+        raise SettingsError(f"--rate must lie above 0 and below a billion, not {rate:g}")
     if partitions is not None and not 1 <= partitions <= 100_000:
         raise SettingsError(f"--partitions must lie between 1 and 100000, not {partitions}")
     tell_warnings()
@@ -239,7 +240,6 @@ class _DirectorySink:
 
 class _KafkaSink:
     def __init__(self, topic: KafkaTopic, settings: Config, partitions: int | None) -> None:
-        from confluent_kafka import Producer
         from confluent_kafka.admin import NewTopic
 
         from sluiceway import kafka
@@ -265,10 +265,7 @@ class _KafkaSink:
             partitioner="murmur2_random",
             delivery_report_only_error=True,
         )
-        try:
-            self._producer = Producer({**config, "on_delivery": self._note}, logger=kafka.logger)
-        except Exception as problem:
-            raise SettingsError(f"the Kafka client refuses its settings: {problem}") from None
+        self._producer = kafka.new_producer({**config, "on_delivery": self._note})
 
     def _note(self, error: KafkaError | None, message: Message) -> None:
         self._failure = self._failure or error
@@ -297,6 +294,7 @@ class _KafkaSink:
 
     def close(self) -> None:
         from sluiceway.errors import FlowError
+        from sluiceway.kafka import SEND_SECONDS
 
         left = self._producer.flush(SEND_SECONDS)
         self._check()

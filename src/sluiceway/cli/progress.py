@@ -18,10 +18,9 @@ RATE_SECONDS = 5.0
 class ProgressView:
     """Draws a `Progress` each time it is asked to."""
 
-    def __init__(self, progress: Progress, *, in_bytes: bool, lanes: bool = True) -> None:
+    def __init__(self, progress: Progress, *, in_bytes: bool) -> None:
         self._progress = progress
         self._in_bytes = in_bytes
-        self._lanes = lanes
         self._past: deque[tuple[float, int]] = deque([(0.0, 0)])
 
     def __call__(self) -> RenderableType:
@@ -34,10 +33,13 @@ class ProgressView:
             parts.append(_bar("input", _share(list(lanes.values())), facts))
         else:
             parts.append(facts)
-        if self._lanes and len(lanes) > 1:
+        if len(lanes) > 1:
             parts += [self._lane(number, lanes[number]) for number in sorted(lanes)[:LANES_SHOWN]]
             if len(lanes) > LANES_SHOWN:
                 parts.append(f"... and {len(lanes) - LANES_SHOWN} lanes more")
+        if waiting := sorted(self._progress.waiting.copy().items()):
+            more = f" (and {len(waiting) - 1} lanes more)" if len(waiting) > 1 else ""
+            parts.append(f"lane {waiting[0][0]}: {waiting[0][1]}{more}")
         return Group(*parts)
 
     def _lane(self, number: int, lane: LaneProgress) -> RenderableType:

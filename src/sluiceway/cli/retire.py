@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sluiceway.flows.topics.url import KafkaTopic
     from sluiceway.kafka import Config
 
-READ_SECONDS = SEND_SECONDS = 60.0
+READ_SECONDS = 60.0
 
 
 def retire(
@@ -99,7 +99,7 @@ def _names(names: list[str]) -> str:
 
 
 def _bury(topic: KafkaTopic, settings: Config, name: str, partitions: list[int]) -> None:
-    from confluent_kafka import KafkaError, Message, Producer
+    from confluent_kafka import KafkaError, Message
 
     from sluiceway import kafka
     from sluiceway.errors import FlowError
@@ -111,11 +111,11 @@ def _bury(topic: KafkaTopic, settings: Config, name: str, partitions: list[int])
             failures.append(error)
 
     config = kafka.client_config(topic.bootstrap, settings, enable_idempotence=True, acks="all")
-    producer = Producer(config, logger=kafka.logger)
+    producer = kafka.new_producer(config)
     for partition in partitions:
         producer.produce(topic.name, None, name, partition, on_delivery=note)
-    left = producer.flush(SEND_SECONDS)
+    left = producer.flush(kafka.SEND_SECONDS)
     if failures:
         raise FlowError(f"{topic}: the tombstone was not taken: {kafka.sentence(failures[0])}")
     if left:
-        raise FlowError(f"{topic}: the broker did not take the tombstone within {SEND_SECONDS:.0f} s")
+        raise FlowError(f"{topic}: the broker did not take the tombstone within {kafka.SEND_SECONDS:.0f} s")

@@ -11,7 +11,27 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sluiceway.flows.progress import Progress
+    from sluiceway.flows.run import Work
+    from sluiceway.flows.settings import Settings
+
+
+CheckpointEvery = Annotated[
+    float,
+    typer.Option(
+        help="Seconds between checkpoints; output becomes visible at each.",
+        metavar="SECONDS",
+        envvar="BYTEWAX_SNAPSHOT_INTERVAL",
+    ),
+]
+RecoveryPartitions = Annotated[
+    int, typer.Option(help="Partitions of a new store: at least as many as processes will ever run.", metavar="N")
+]
+Adopt = Annotated[
+    bool, typer.Option("--adopt", help="Go on although store and output tell different stories (see the refusal).")
+]
 
 
 def run(
@@ -24,22 +44,10 @@ def run(
             envvar="BYTEWAX_RECOVERY_DIRECTORY",
         ),
     ] = None,
-    checkpoint_every: Annotated[
-        float,
-        typer.Option(
-            help="Seconds between checkpoints; output becomes visible at each.",
-            metavar="SECONDS",
-            envvar="BYTEWAX_SNAPSHOT_INTERVAL",
-        ),
-    ] = 2.0,
-    recovery_partitions: Annotated[
-        int, typer.Option(help="Partitions of a new store: at least as many as processes will ever run.", metavar="N")
-    ] = 8,
+    checkpoint_every: CheckpointEvery = 2.0,
+    recovery_partitions: RecoveryPartitions = 8,
     create_topics: Annotated[bool, typer.Option("--create-topics", help="Create missing output topics.")] = False,
-    adopt: Annotated[
-        bool,
-        typer.Option("--adopt", help="Go on although store and output tell different stories (see the refusal)."),
-    ] = False,
+    adopt: Adopt = False,
 ) -> None:
     """Run FLOW until its input ends or it is stopped.
 
@@ -51,10 +59,29 @@ def run(
     sluiceway run spam.toml --recovery ./spam-store
     sluiceway run spam.toml --recovery ./spam-store --create-topics
     """
+    from sluiceway.flows.settings import Settings
+
+    def load() -> tuple[Settings, str, None]:
+        settings = Settings.load(flow)
+        return settings, settings.operator.name, None
+
+    execute(load, recovery, checkpoint_every, recovery_partitions, create_topics=create_topics, adopt=adopt)
+
+
+def execute(
+    load: Callable[[], tuple[Settings, str, Work | None]],
+    recovery: Path | None,
+    checkpoint_every: float,
+    recovery_partitions: int,
+    *,
+    create_topics: bool,
+    adopt: bool,
+) -> None:
+    """Run what `load` gives (settings, what is done in a word or two, how), and tell about it on standard error."""
+    from sluiceway.cli.screen import counted
     from sluiceway.errors import SettingsError
     from sluiceway.flows.progress import Progress
     from sluiceway.flows.run import run as run_flow
-    from sluiceway.flows.settings import Settings
     from sluiceway.flows.topics.bounds import Bounds
     from sluiceway.flows.topics.url import DirectoryTopic
 
@@ -63,7 +90,7 @@ def run(
     if not 1 <= recovery_partitions <= 1000:
         raise SettingsError(f"--recovery-partitions must lie between 1 and 1000, not {recovery_partitions}")
     tell_warnings()
-    settings = Settings.load(flow)
+    settings, what, work = load()
     progress = Progress()
 
     with ExitStack() as display:
@@ -72,8 +99,8 @@ def run(
             until = "until stopped" if None in bounds.stops else "to the end"
             where = f"checkpoints every {checkpoint_every:g} s in {recovery}" if recovery else "no checkpoints"
             say(
-                f"{settings.flow.name}: {settings.operator.name} on {settings.source}"
-                f" ({len(bounds)} partitions, {until}); {where}"
+                f"{settings.flow.name}: {what} on {settings.source}"
+                f" ({counted(len(bounds), 'partition')}, {until}); {where}"
             )
             if recovery is None:
                 say("without --recovery a restart begins anew and sends its output again")
@@ -90,9 +117,10 @@ def run(
             on_start=started,
             on_compile=lambda: say("compiling the operator's kernels, once for this installation (some seconds) ..."),
             progress=progress,
+            work=work,
         )
     how = "stopped at a checkpoint" if stopped else "the input has ended"
-    say(f"{settings.flow.name}: {how}; {progress.records:,} records in {progress.seconds:.1f} s")
+    say(f"{settings.flow.name}: {how}; {counted(progress.records, 'record')} in {progress.seconds:.1f} s")
 
 
 def _live(progress: Progress, *, in_bytes: bool) -> AbstractContextManager[object]:

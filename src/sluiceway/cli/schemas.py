@@ -11,10 +11,12 @@ import typer
 def schemas(
     out: Annotated[Path, typer.Option(help="Where to write; created if missing.", metavar="DIR")] = Path("schemas"),
 ) -> None:
-    """Write a JSON Schema for every record and an AsyncAPI 3 document for the topics.
+    """Write JSON Schemas for all records and an AsyncAPI 3 document.
+
+    They go to DIR/json/*.json and DIR/asyncapi.json.
 
     \b
-    sluiceway schemas --out ./schemas       # ./schemas/json/*.json and ./schemas/asyncapi.json
+    sluiceway schemas --out ./schemas
     """
     from sluiceway import __version__
     from sluiceway.errors import SettingsError
