@@ -34,6 +34,8 @@ class Advancing(Protocol):
 
     def metrics(self) -> dict[str, float]: ...
 
+    def wanted_features(self) -> list[str] | None: ...
+
     def advance(
         self, batch: InstanceBatch, start: int, stop: int, scores: NDArray[np.float64], *, until_change: bool = False
     ) -> int: ...
@@ -71,6 +73,9 @@ class Learner(Protocol):
 
     def metrics(self) -> dict[str, float]:
         """What only the operator can count (names ignored at a limit); empty for most."""
+
+    def wanted_features(self) -> list[str] | None:
+        """The features that the coming instance is asked for; None where all are looked at."""
 
     def score_one(self, x: Mapping[str, float]) -> float: ...
 

@@ -224,6 +224,10 @@ class Snapshot(_Output):
     selected: tuple[SelectedFeature, ...] = Field(description="By |weight|, descending.")
     entered: tuple[Text, ...] = Field(description="Against the stream's previous snapshot.")
     left: tuple[Text, ...]
+    wanted: tuple[Text, ...] | None = Field(
+        default=None,
+        description="Learners of partial input: the features to send up to the next labelled instance, this included.",
+    )
     redundant: dict[Text, tuple[Text, ...]] | None = Field(
         default=None, description="Column selectors: of each feature that has left, those that made it redundant."
     )

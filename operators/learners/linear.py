@@ -92,6 +92,9 @@ class LinearLearner(ABC):
     def metrics(self) -> dict[str, float]:
         return {}
 
+    def wanted_features(self) -> list[str] | None:
+        return None
+
     def score_one(self, x: Mapping[str, float]) -> float:
         self._settle_names()
         slots = self._slots
