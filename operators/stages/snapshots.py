@@ -62,8 +62,8 @@ class Snapshots:
     ) -> OutRecord:
         """The snapshot after the record at `offset`; reading goes on at `position`.
 
-        `wanted` are the features to send next: all of them, or none is said where the snapshot is too large. `redundant`
-        says of features that have left which others made them redundant.
+        `wanted` are the features to send next; they are said whole, or not at all if the snapshot is too large.
+        `redundant` says of features that have left which others made them redundant.
         """
         config, top = self._config, self._config.emit.top
         names = [entry.feature for entry in selected]

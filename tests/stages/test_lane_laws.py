@@ -97,7 +97,7 @@ def test_restoring_changes_no_byte_of_a_growing_model() -> None:
     sent = []
     for _ in range(600):
         names = np.unique(np.floor(8000 ** rng.random(60)).astype(int))
-        x = {f"w{name}": value for name, value in zip(names.tolist(), rng.normal(size=len(names)).tolist(), strict=True)}
+        x = {f"w{name}": rng.normal() for name in names.tolist()}
         sent.append(message("a", {"x": x, "y": int(rng.choice([-1, 1]))}))
     flow = config("stsd", params={"proportion": 0.3}, emit=Emit(every=100, top=5))
     cuts = [200, 400, 500]
