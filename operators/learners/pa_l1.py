@@ -116,9 +116,9 @@ def learn_rows(
         if y == 0:
             continue
         m.counts[VERSION] += 1
+        leave_out_newcomers(rows, row, m, d, limit)
         if y * f > margin:
             continue
-        leave_out_newcomers(rows, row, m, d, limit)
         step(rows, row, m, d, y, beta)
         if until_change and selected_now(m, d, k, keep) != before:
             return row + 1
