@@ -72,7 +72,7 @@ class Learner(Protocol):
         """Sorted by |weight| descending, ties to the smaller feature key."""
 
     def metrics(self) -> dict[str, float]:
-        """What only the operator can count (names ignored at a limit); empty for most."""
+        """What only the operator can count (values ignored at a limit); empty for most."""
 
     def wanted_features(self) -> list[str] | None:
         """The features that the coming instance is asked for; None where all are looked at."""

@@ -86,12 +86,12 @@ class DenseLearner(LinearLearner):
         return list(map(Selected, names, weight[order].tolist(), self._model.since[slots].tolist()))
 
     def metrics(self) -> dict[str, float]:
-        return {"names_ignored": int(self._dense.tally[IGNORED])}
+        return {"values_ignored": int(self._dense.tally[IGNORED])}
 
     def state(self) -> dict[str, Any]:
         state = super().state()
         ignored, stale, _ = self._dense.tally.tolist()
-        state |= {"numbers": self._dense.numbers.tolist(), "names_ignored": ignored, "stale": stale}
+        state |= {"numbers": self._dense.numbers.tolist(), "values_ignored": ignored, "stale": stale}
         if self.WAITS:
             state["shrunk"] = self._dense.shrunk[1 : len(self._names)].astype("<f8", copy=False).tobytes()
         return state
@@ -99,7 +99,7 @@ class DenseLearner(LinearLearner):
     def _restore(self, state: Mapping[str, Any]) -> None:
         super()._restore(state)
         self._dense.numbers[:] = state["numbers"]
-        self._dense.tally[:] = (state["names_ignored"], state["stale"], 0)
+        self._dense.tally[:] = (state["values_ignored"], state["stale"], 0)
         if self.WAITS:
             self._dense.shrunk[1 : len(self._names)] = np.frombuffer(state["shrunk"], dtype="<f8")
 

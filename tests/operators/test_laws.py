@@ -299,7 +299,7 @@ def test_state_does_not_follow_the_number_of_names(name: str, variant: dict[str,
     assert max(sizes[1:]) <= sizes[0] + 20
     forgets = variant.get("beta", np.inf) < 4  # no room in the ball for more than a feature or two
     if grows and not forgets:
-        assert model.metrics()["names_ignored"] > 0
+        assert model.metrics()["values_ignored"] > 0
 
 
 @law(5)

@@ -206,7 +206,7 @@ def test_names_beyond_the_limit_are_left_out_and_counted() -> None:
     model.learn_one({"a": 1.0}, 1)
     model.learn_one({"9": 1.0, "3": 1.0, "none": 0.0}, 1)  # room for one more: the smaller key
     assert weights(model) == {"a": 1.0, "3": 1.0}
-    assert model.metrics() == {"names_ignored": 1}
+    assert model.metrics() == {"values_ignored": 1}
     model.learn_one({"9": 4.0, "a": -1.0}, 1)
-    assert model.metrics() == {"names_ignored": 2}
+    assert model.metrics() == {"values_ignored": 2}
     assert model.score_one({"9": 4.0}) == 0.0

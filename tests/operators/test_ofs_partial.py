@@ -218,7 +218,7 @@ def test_names_beyond_the_limit_are_never_wanted() -> None:
     model.learn_one({"a": 1.0}, 1)
     model.learn_one({"9": 1.0, "3": 1.0, "none": 0.0}, 1)  # room for one more: the smaller key
     assert model.wanted_features() == ["a", "3"]
-    assert model.metrics() == {"names_ignored": 1}
+    assert model.metrics() == {"values_ignored": 1}
     assert model.state()["features"] == ["a", "3"]
 
 
