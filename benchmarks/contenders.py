@@ -14,7 +14,6 @@ Vowpal Wabbit is asked where `VW_PYTHON` names a Python that has it. Run with `p
 
 from __future__ import annotations
 
-import inspect
 import os
 import statistics
 import subprocess
@@ -26,13 +25,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from river import linear_model
+from river import feature_selection, linear_model, stats
 from scipy.sparse import csr_matrix
 from sklearn.linear_model import SGDClassifier
 
 from benchmarks.learners import NON_ZEROS, ROWS, cpu_seconds, numbered
 from benchmarks.measure import Result
 from sluiceway.operators import registry
+from sluiceway.operators.learners.dense import DenseLearner
 from sluiceway.schemas.batch import InstanceBatch
 
 BATCHES, RUNS, PAIRS = 5, 3, 3
@@ -80,14 +80,11 @@ def labelled(names: tuple[str, ...], batches: int, *, zipf: bool = False, seed: 
 
 
 def new_model(name: str) -> Any:
-    """With the defaults, and k = 100 where a k is needed."""
+    """With the defaults, and k = 100 where a k is needed; all weights are selected where a share is, to be counted."""
     cls: Any = registry.learner(name)
-    k = inspect.signature(cls).parameters.get("k")
-    return cls(k=100) if k is not None and k.default is k.empty else cls()
-
-
-def non_zeros(model: Any) -> int:
-    return len(model.state()["names"])
+    if registry.needs(name, "k"):
+        return cls(k=100)
+    return cls(keep=1.0) if issubclass(cls, DenseLearner) else cls()
 
 
 def ours(name: str, given: list[InstanceBatch]) -> tuple[float, int, int]:
@@ -98,11 +95,11 @@ def ours(name: str, given: list[InstanceBatch]) -> tuple[float, int, int]:
         scores: list[NDArray[np.float64]] = []
         spent.append(cpu_seconds(partial(scores.extend, map(model.prequential, given))))
         wrong = sum(int((b.y * s <= 0).sum()) for b, s in zip(given, scores, strict=True))
-    return statistics.median(spent), wrong, non_zeros(model)
+    return statistics.median(spent), wrong, len(model.selected)
 
 
-def river(given: list[InstanceBatch]) -> tuple[float, int, int]:
-    model = linear_model.PAClassifier()
+def river(model: Any, learnt: Any, given: list[InstanceBatch]) -> tuple[float, int, int]:
+    """`learnt` is the part of the model that has the weights."""
     rows = []
     for batch in given:
         for row, y in enumerate((batch.y > 0).tolist()):
@@ -118,7 +115,18 @@ def river(given: list[InstanceBatch]) -> tuple[float, int, int]:
             model.learn_one(x, y)
 
     spent = cpu_seconds(run)
-    return spent, wrong, sum(weight != 0 for weight in model.weights.values())
+    return spent, wrong, sum(weight != 0 for weight in learnt.weights.values())
+
+
+def passive_aggressive(given: list[InstanceBatch]) -> tuple[float, int, int]:
+    model = linear_model.PAClassifier()
+    return river(model, model, given)
+
+
+def select_k_best(given: list[InstanceBatch]) -> tuple[float, int, int]:
+    """The 100 features that correlate most, as many as ours keep, before the same learner."""
+    last = linear_model.PAClassifier()
+    return river(feature_selection.SelectKBest(stats.PearsonCorr(), k=100) | last, last, given)
 
 
 def scikit_learn(given: list[InstanceBatch], size: int) -> tuple[float, int, int]:
@@ -200,7 +208,7 @@ def main() -> list[Result]:
     sizes = [(every_name(all_), labelled(all_, BATCHES), labelled(all_, BATCHES, zipf=True)) for all_ in (names, more)]
     total = ROWS * BATCHES
     result = Result(f"Learners: {total:,} rows, {NON_ZEROS} non-zeros, prequential, CPU time")
-    theirs = river(few)
+    theirs = passive_aggressive(few)
 
     def add(name: str, found: tuple[float, int, int], new: Any = None) -> None:
         seconds, wrong, weights = found
@@ -226,6 +234,7 @@ def main() -> list[Result]:
             entry.cls.warm_up()
             add(name, ours(name, few), lambda name=name: new_model(name).prequential)
     add("River PAClassifier", theirs)
+    add("River SelectKBest, PAClassifier", select_k_best(few))
     add("scikit-learn SGDClassifier, partial_fit of 1", scikit_learn(few, 1))
     add("scikit-learn SGDClassifier, partial_fit of 1,000", scikit_learn(few, ROWS), new_scikit_learn)
     wabbit = vowpal_wabbit(few)
