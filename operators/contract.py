@@ -13,7 +13,10 @@ from sluiceway.schemas.columns import SparseColumn
 
 
 class Selected(NamedTuple):
-    """One selected feature: its weight now, and the version at which it last entered."""
+    """One selected feature: its weight now, and the version at which it last entered.
+
+    A dense learner computes its selection only when asked: there `since` is when the weight last became non-zero.
+    """
 
     feature: str
     weight: float

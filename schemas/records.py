@@ -198,7 +198,7 @@ class _Output(BaseModel):
 class SelectedFeature(_Output):
     feature: Text
     weight: Finite
-    since: Count = Field(description="The version at which the feature last entered.")
+    since: Count = Field(description="The version at which the feature last entered; of dense learners: got a weight.")
 
 
 class Position(_Output):
