@@ -130,13 +130,12 @@ def add_up(m: Model, lazy: NDArray[np.float64]) -> None:
 
 @kernel
 def unload(m: Model, lazy: NDArray[np.float64]) -> None:
-    """The scale's power of two moves into the slots."""
+    """The scale's power of two moves into the slots; their sum is to be made anew."""
     mantissa, exponent = math.frexp(lazy[SCALE])
     factor = math.ldexp(1.0, exponent)
     for slot in range(1, m.counts[ACTIVE] + 1):
         m.weight[slot] *= factor
     lazy[SCALE] = mantissa
-    lazy[TOTAL] *= factor
     lazy[ALL] = 1.0
 
 

@@ -39,8 +39,8 @@ from sluiceway.operators.kernels.waiting import (
     selected_waiting,
     weigh_waiting,
 )
-from sluiceway.operators.learners.dense import MARGINS, DenseLearner, Trigger, number_from_0, one_of
-from sluiceway.operators.learners.linear import positive_number
+from sluiceway.operators.learners.dense import MARGINS, DenseLearner, Trigger, number_from_0
+from sluiceway.operators.learners.linear import one_of, positive_number
 
 
 @kernel

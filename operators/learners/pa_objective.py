@@ -35,7 +35,8 @@ from sluiceway.operators.kernels.dense import (
 )
 from sluiceway.operators.kernels.passive import square_row
 from sluiceway.operators.kernels.slots import VERSION, Model, Rows
-from sluiceway.operators.learners.dense import MARGINS, DenseLearner, Trigger, number_from_0, one_of
+from sluiceway.operators.learners.dense import MARGINS, DenseLearner, Trigger, number_from_0
+from sluiceway.operators.learners.linear import one_of
 
 
 @kernel

@@ -73,12 +73,11 @@ class OnlineSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         return self._learn(X, y, classes, reset=not hasattr(self, "learner_"))
 
     def _learn(self, X: Any, y: ArrayLike, classes: ArrayLike | None, *, reset: bool) -> Self:
-        before = dict(vars(self))
+        before = self.__dict__.copy()
         try:
             self._learn_checked(X, y, classes, reset=reset)
         except Exception:  # scikit-learn's checks have written attributes: a call that fails changes nothing
-            vars(self).clear()
-            vars(self).update(before)
+            self.__dict__ = before
             raise
         return self
 

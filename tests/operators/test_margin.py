@@ -419,6 +419,16 @@ def test_a_weight_of_0_has_no_state_and_leaves_room() -> None:
     assert model.metrics() == {"values_ignored": 0}
 
 
+def test_a_weight_that_has_faded_to_0_leaves_room() -> None:
+    model = NORMA(keep=1.0, eta=0.9, lam=1.0, rho=0.0, max_features=1)
+    model.learn_one({"a": 1.0}, 1)
+    for _ in range(400):  # each leaves a tenth: far below the smallest float
+        model.learn_one({}, 1)
+    assert model.state()["names"] == []
+    model.learn_one({"b": 1.0}, 1)
+    assert [selected.feature for selected in model.selected] == ["b"]
+
+
 def test_names_follow_their_weights_through_thousands_of_moves() -> None:
     """Signs undo each other, so names come and go all the time, within a batch and from batch to batch."""
     rng = np.random.default_rng(2)
@@ -495,13 +505,13 @@ def test_the_root_is_found_in_a_few_steps_even_for_equal_values() -> None:
         (lambda: PA(variant=3), "variant must be one of 0, 1, 2, not 3"),
         (lambda: PA(variant=True), "variant must be one of 0, 1, 2, not True"),
         (lambda: PA(C=0), "C must be a finite number above 0, not 0"),
-        (lambda: PA(trigger="none"), "trigger must be one of 'error', 'hinge', not 'none'"),  # type: ignore[arg-type]
+        (lambda: PA(trigger="none"), "trigger must be one of error, hinge, not 'none'"),  # type: ignore[arg-type]
         (lambda: PA(max_features=0), "max_features must be a whole number of at least 1, not 0"),
         (lambda: PAObjective(alpha=-1), "alpha must be a finite number of at least 0, not -1"),
         (lambda: PAL2(beta=0), "beta must be a finite number above 0, not 0"),
         (lambda: PAL1(beta=float("inf")), "beta must be a finite number above 0, not inf"),
         (lambda: NORMA(eta=2.0, lam=0.5), "eta * lam must be below 1, not 1.0"),
-        (lambda: FOBOS(schedule="linear"), "schedule must be one of 'sqrt', 'constant', not 'linear'"),
+        (lambda: FOBOS(schedule="linear"), "schedule must be one of sqrt, constant, not 'linear'"),
     ],
 )
 def test_hyper_parameters_are_checked_at_once(make: Any, message: str) -> None:

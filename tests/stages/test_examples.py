@@ -187,7 +187,9 @@ def test_a_producer_that_sends_only_what_is_wanted_teaches_the_same(operator: st
     flow = config(operator, params={"k": 2, "seed": 3}, emit=Emit(every=1, top=1), scale="none")
     rng = np.random.default_rng(4)
     values = rng.normal(size=(30, 5)).tolist()
-    whole = [{"x": dict(zip("abcde", row, strict=True)), "y": 1 - 2 * (at % 2)} for at, row in enumerate(values)]
+    whole: list[Any] = [
+        {"x": dict(zip("abcde", row, strict=True)), "y": 1 - 2 * (at % 2)} for at, row in enumerate(values)
+    ]
     told = [one["wanted"] for one in snapshots(flow, whole)]
     assert {len(wanted) for wanted in told} <= {0, 1, 2}
     following = zip(whole[1:], told[:-1], strict=True)
