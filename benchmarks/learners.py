@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import statistics
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -23,7 +22,7 @@ from river import linear_model
 from scipy.sparse import csr_matrix
 from sklearn.linear_model import SGDClassifier
 
-from benchmarks.measure import Result
+from benchmarks.measure import Result, cpu_seconds_of
 from sluiceway.operators.learners.ofs import OFS
 from sluiceway.schemas.batch import InstanceBatch
 
@@ -94,15 +93,9 @@ def with_river(given: list[InstanceBatch]) -> Callable[[], None]:
     return run
 
 
-def cpu_seconds(run: Callable[[], Any]) -> float:
-    start = time.process_time()
-    run()
-    return time.process_time() - start
-
-
 def times_faster(ours: Callable[[], Any], other: Callable[[], Any], theirs_per_ours: float = 1.0) -> float:
     """Median over pairs of (their time for a row) / (our time for a row)."""
-    ratios = [cpu_seconds(other) / cpu_seconds(ours) / theirs_per_ours for _ in range(PAIRS)]
+    ratios = [cpu_seconds_of(other) / cpu_seconds_of(ours) / theirs_per_ours for _ in range(PAIRS)]
     return statistics.median(ratios)
 
 
@@ -133,7 +126,7 @@ def main() -> list[Result]:
 
     def rows_per_second(k: int, lam: float = 0.01) -> float:
         run = ours(k, few, lam)
-        return 20 * ROWS / statistics.median(cpu_seconds(run) for _ in range(PAIRS))
+        return 20 * ROWS / statistics.median(cpu_seconds_of(run) for _ in range(PAIRS))
 
     figures: list[tuple[str, Callable[[], float], str, float]] = [
         ("memory growth over 1,000,000 names, MB", growth_of_memory, "at most", 8.0),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import resource
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -38,8 +39,13 @@ def _text(value: str | float) -> str:
 
 def cpu_seconds() -> float:
     """User and system time of this process, all its threads included."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
+    return time.process_time()
+
+
+def cpu_seconds_of(run: Callable[[], Any]) -> float:
+    start = cpu_seconds()
+    run()
+    return cpu_seconds() - start
 
 
 def median(values: Sequence[float]) -> float:

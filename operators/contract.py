@@ -13,7 +13,10 @@ from sluiceway.schemas.columns import SparseColumn
 
 
 class Selected(NamedTuple):
-    """One selected feature: its weight now, and the version at which it last entered."""
+    """One selected feature: its weight now, and the version at which it last entered.
+
+    A dense learner computes its selection only when asked: there `since` is when the weight last became non-zero.
+    """
 
     feature: str
     weight: float
@@ -33,6 +36,8 @@ class Advancing(Protocol):
     def selected(self) -> list[Selected]: ...
 
     def metrics(self) -> dict[str, float]: ...
+
+    def wanted_features(self) -> list[str] | None: ...
 
     def advance(
         self, batch: InstanceBatch, start: int, stop: int, scores: NDArray[np.float64], *, until_change: bool = False
@@ -70,7 +75,10 @@ class Learner(Protocol):
         """Sorted by |weight| descending, ties to the smaller feature key."""
 
     def metrics(self) -> dict[str, float]:
-        """What only the operator can count (names ignored at a limit); empty for most."""
+        """What only the operator can count (values ignored at a limit); empty for most."""
+
+    def wanted_features(self) -> list[str] | None:
+        """The features that the coming instance is asked for; None where all are looked at."""
 
     def score_one(self, x: Mapping[str, float]) -> float: ...
 

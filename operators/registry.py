@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from inspect import signature
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -230,6 +231,12 @@ def get(name: str) -> Entry:
     near = get_close_matches(name, OPERATORS, n=1, cutoff=0.5)
     hint = f'did you mean "{near[0]}"?' if near else "there are: " + ", ".join(OPERATORS) + "."
     raise SettingsError(f'there is no operator "{name}"; {hint}')
+
+
+def needs(name: str, parameter: str) -> bool:
+    """Whether the operator has no default for the parameter."""
+    found = signature(get(name).cls).parameters.get(parameter)
+    return found is not None and found.default is found.empty
 
 
 def learner(name: str) -> type[Learner]:

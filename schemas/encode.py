@@ -42,6 +42,7 @@ def snapshot(
     metrics: Mapping[str, float | None],
     params: Mapping[str, Any],
     source: Mapping[str, tuple[int, int]],
+    wanted: Sequence[str] | None = None,
     redundant: Mapping[str, Sequence[str]] | None = None,
 ) -> OutRecord:
     """The snapshot made after the input record at `offset`.
@@ -68,6 +69,7 @@ def snapshot(
         "selected": features,
         "entered": entered,
         "left": left,
+        **({} if wanted is None else {"wanted": wanted}),
         **({} if redundant is None else {"redundant": redundant}),
         "metrics": metrics,
         "params": params,

@@ -203,7 +203,7 @@ class _ReadByClients(_Output):
 class SelectedFeature(_ReadByClients):
     feature: Text
     weight: Finite
-    since: Count = Field(description="The version at which the feature last entered.")
+    since: Count = Field(description="The version at which the feature last entered; of dense learners: got a weight.")
 
 
 class Position(_ReadByClients):
@@ -229,6 +229,10 @@ class Snapshot(_ReadByClients):
     selected: tuple[SelectedFeature, ...] = Field(description="By |weight|, descending.")
     entered: tuple[Text, ...] = Field(description="Against the stream's previous snapshot.")
     left: tuple[Text, ...]
+    wanted: tuple[Text, ...] | None = Field(
+        default=None,
+        description="Learners of partial input: the features to send up to the next labelled instance, this included.",
+    )
     redundant: dict[Text, tuple[Text, ...]] | None = Field(
         default=None, description="Column selectors: of each feature that has left, those that made it redundant."
     )

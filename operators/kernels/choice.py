@@ -29,7 +29,8 @@ def limits(
 ) -> tuple[int, int]:
     """(bits, last): selected are weights above the bits of |w|, and those at it with a key up to `last`.
 
-    Of `whole[1 : n + 1]`; `k` weights, or where that is 0 those that `keep` the share. `room` for n numbers.
+    Of `whole[1 : n + 1]`; `k` weights, or where that is 0 those that `keep` the share. `room` for n numbers. A share
+    of 1 is every weight that is not 0, also where its square is too small to be missed.
     """
     bits = whole.view(np.int64)
     there = 0
@@ -43,7 +44,7 @@ def limits(
         for slot in range(1, n + 1):
             staying -= (bits[slot] & _NO_SIGN) > cut
     else:
-        if there == 0:
+        if there == 0 or keep == 1.0:
             return 1, _ANY_KEY
         cut, staying = _share(room, there, keep)
     tied = 0

@@ -2,13 +2,10 @@
 
 w = scale * weight: a uniform shrink costs one multiplication. A feature whose weight becomes 0 gives up its slot
 at once; the last slot moves there. Which slots have changed hands since the names were settled is kept in a log.
-
-Rows whose squares leave the range of floats are multiplied by a power of two first, the `inverse` of their size.
 """
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -32,7 +29,8 @@ class Dense(NamedTuple):
     numbers: NDArray[np.float64]
     """[SCALE], [SQUARES]: ||w||^2 where it is followed, [SHRUNK]: all soft thresholds so far where they wait."""
     tally: NDArray[np.int64]
-    """[IGNORED]: values left out at the limit, [STALE]: steps since all weights were gone through, [LOGGED]."""
+    """[IGNORED]: non-zero values of labelled rows left out at the limit, [STALE]: steps since all weights were gone
+    through, [LOGGED]."""
     shrunk: NDArray[np.float64]
     """By slot, the part of [SHRUNK] that its weight has had already; empty where no threshold waits."""
     log: NDArray[np.int64]
@@ -78,26 +76,6 @@ def leave_out_newcomers(rows: Rows, row: int, m: Model, d: Dense, limit: int) ->
             else:
                 m.touched[j - first] = -1
                 d.tally[IGNORED] += 1
-
-
-@kernel
-def square_row(rows: Rows, row: int, m: Model) -> tuple[float, float]:
-    """(||inverse x||^2, inverse) of what is not left out; the inverse is 1 for all but extreme rows."""
-    first = rows.indptr[row]
-    squares = 0.0
-    largest = 0.0
-    for j in range(first, rows.indptr[row + 1]):
-        if m.touched[j - first] >= 0:
-            squares += rows.values[j] * rows.values[j]
-            largest = max(largest, abs(rows.values[j]))
-    if largest == 0.0 or 1e-280 < squares < 1e280:
-        return squares, 1.0
-    inverse = math.ldexp(1.0, -max(math.frexp(largest)[1], -1000))
-    squares = 0.0
-    for j in range(first, rows.indptr[row + 1]):
-        if m.touched[j - first] >= 0:
-            squares += (rows.values[j] * inverse) * (rows.values[j] * inverse)
-    return squares, inverse
 
 
 @kernel

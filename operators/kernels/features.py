@@ -22,7 +22,7 @@ class Features(NamedTuple):
     """The features of all labelled instances so far."""
 
     counts: NDArray[np.int64]
-    """[SEEN], [IGNORED]: distinct features, and non-zero values left out beyond the limit."""
+    """[SEEN], [IGNORED]: distinct features, and non-zero values of labelled rows left out at the limit."""
     keys: NDArray[np.int64]
     """By number."""
     table: NDArray[np.int32]

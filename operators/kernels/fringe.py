@@ -144,10 +144,11 @@ def _cut(fringe: Fringe, m: Model, entrants: int, excess: int) -> float:
 
 
 @kernel
-def _drop(fringe: Fringe, m: Model, entrants: int, excess: int) -> float:
+def _drop(fringe: Fringe, m: Model, entrants: int, excess: int) -> tuple[float, int]:
     """The `excess` smallest of all weights and entrants become 0, of equal ones those with the largest keys.
 
-    How much Σ|w| of the slots loses by it.
+    How much Σ|w| of the slots loses by it, and how many slots: they are in `ordering`, in turn. The list is no state,
+    so nothing may depend on its order.
     """
     wanted = excess + max(_LEAST, int(math.sqrt(float(m.counts[ACTIVE]) * excess)))
     if fringe.counts[LISTED] > 4 * wanted:
@@ -156,38 +157,40 @@ def _drop(fringe: Fringe, m: Model, entrants: int, excess: int) -> float:
     if cut >= fringe.bound[0]:
         _relist(fringe, m, wanted)
         cut = _cut(fringe, m, entrants, excess)
-    lost = 0.0
+    weight, listed, count, ordering = m.weight, fringe.slot, fringe.counts[LISTED], m.ordering
     below = 0
     tied = 0
-    for at in range(fringe.counts[LISTED]):
-        slot = fringe.slot[at]
-        size = abs(m.weight[slot])
-        if size < cut:
-            lost += size
-            m.weight[slot] = 0.0
-            below += 1
-        elif size == cut:
-            m.ordering[tied] = m.key[slot]
+    for at in range(count):
+        size = abs(weight[listed[at]])
+        below += size < cut
+        if size == cut:
+            ordering[tied] = m.key[listed[at]]
             tied += 1
     for e in range(entrants):
         size = abs(m.entrant[e])
-        if size < cut:
-            m.entrant[e] = 0.0
-            below += 1
-        elif size == cut:
-            m.ordering[tied] = m.name_key[m.entrant_name[e]]
+        below += size < cut
+        if size == cut:
+            ordering[tied] = m.name_key[m.entrant_name[e]]
             tied += 1
     staying = tied - (excess - below)
     last_key = nth_smallest(m.ordering, tied, staying) if staying > 0 else np.int64(-1)
-    for at in range(fringe.counts[LISTED]):
-        slot = fringe.slot[at]
-        if abs(m.weight[slot]) == cut and m.key[slot] > last_key:
-            lost += cut
-            m.weight[slot] = 0.0
     for e in range(entrants):
-        if abs(m.entrant[e]) == cut and m.name_key[m.entrant_name[e]] > last_key:
+        size = abs(m.entrant[e])
+        if size < cut or (size == cut and m.name_key[m.entrant_name[e]] > last_key):
             m.entrant[e] = 0.0
-    return lost
+    vacant = 0
+    for at in range(count):
+        slot = listed[at]
+        size = abs(weight[slot])
+        if size < cut or (size == cut and m.key[slot] > last_key):
+            ordering[vacant] = slot
+            vacant += 1
+    m.ordering[:vacant].sort()
+    lost = 0.0
+    for i in range(vacant):
+        lost += abs(weight[ordering[i]])
+        weight[ordering[i]] = 0.0
+    return lost, vacant
 
 
 @kernel
@@ -196,22 +199,20 @@ def admit(fringe: Fringe, m: Model, entrants: int, k: int) -> float:
 
     No slot holds 0 before or after: for each weight dropped from a slot there is an entrant that stays.
     """
-    grown = 0.0
+    grown, vacant = 0.0, 0
     excess = m.counts[ACTIVE] + entrants - k
     if excess > 0:
-        grown -= _drop(fringe, m, entrants, excess)
+        lost, vacant = _drop(fringe, m, entrants, excess)
+        grown -= lost
     weight, place, listed, moves = m.weight, fringe.place, fringe.slot, fringe.moves
     count, bound, noted = fringe.counts[LISTED], fringe.bound[0], moves[0]
-    at = 0 if grown != 0.0 else count
     seated = 0
     for e in range(entrants):
         entrant = m.entrant[e]
         if entrant == 0.0:
             continue
-        while at < count and weight[listed[at]] != 0.0:
-            at += 1
-        if at < count:
-            slot = np.int64(listed[at])
+        if seated < vacant:
+            slot = m.ordering[seated]
             if m.local[slot] >= 0:
                 m.slot_of[m.local[slot]] = 0
         else:
@@ -220,7 +221,6 @@ def admit(fringe: Fringe, m: Model, entrants: int, k: int) -> float:
             if abs(entrant) < bound:
                 listed[count] = slot
                 count += 1
-                at = count
                 place[slot] = count
         name = m.entrant_name[e]
         weight[slot] = entrant

@@ -40,31 +40,20 @@ def score_row(rows: Rows, row: int, m: Model, scale: float) -> float:
 
 
 @kernel
-def square(rows: Rows, row: int, m: Model) -> float:
-    """‖x‖² of what is not to be left out of the step."""
-    first = rows.indptr[row]
-    a = 0.0
-    for j in range(first, rows.indptr[row + 1]):
-        if m.touched[j - first] >= 0:
-            a += rows.values[j] * rows.values[j]
-    return a
-
-
-@kernel
-def step_row(rows: Rows, row: int, m: Model, lazy: NDArray[np.float64], step: float) -> int:
-    """w <- w + step x, after `score_row` of the same row. The number of entrants."""
+def step_row(rows: Rows, row: int, m: Model, lazy: NDArray[np.float64], step: float, inverse: float) -> int:
+    """w <- w + step inverse x, after `score_row` of the same row. The number of entrants."""
     first = rows.indptr[row]
     largest = 0.0
     for j in range(first, rows.indptr[row + 1]):
-        largest = max(largest, abs(step * rows.values[j]))
+        largest = max(largest, abs(step * (rows.values[j] * inverse)))
     wild = largest >= _LARGE or lazy[SCALE] * lazy[TOTAL] >= _LARGE
     if wild:
         unload(m, lazy)
-    inverse = 1.0 / lazy[SCALE]
+    unscaled = 1.0 / lazy[SCALE]
     entrants = 0
     for j in range(first, rows.indptr[row + 1]):
         slot = m.touched[j - first]
-        change = bounded(step * rows.values[j] * inverse)
+        change = bounded(step * (rows.values[j] * inverse) * unscaled)
         if slot > 0:
             before = m.weight[slot]
             after = bounded(before + change)
@@ -141,13 +130,12 @@ def add_up(m: Model, lazy: NDArray[np.float64]) -> None:
 
 @kernel
 def unload(m: Model, lazy: NDArray[np.float64]) -> None:
-    """The scale's power of two moves into the slots."""
+    """The scale's power of two moves into the slots; their sum is to be made anew."""
     mantissa, exponent = math.frexp(lazy[SCALE])
     factor = math.ldexp(1.0, exponent)
     for slot in range(1, m.counts[ACTIVE] + 1):
         m.weight[slot] *= factor
     lazy[SCALE] = mantissa
-    lazy[TOTAL] *= factor
     lazy[ALL] = 1.0
 
 

@@ -3,6 +3,7 @@
 Thresholds that follow each other add up, S_a(S_b(w)) = S_{a+b}(w), so one running sum stands for all of them, and
 each slot knows how much of it its weight has had. A weight that the sum has overtaken is 0, though its slot is given
 up only when its feature comes again or all weights are gone through; then the sum starts anew, and stays exact.
+A weight that was overtaken and comes again has entered anew.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ from numpy.typing import NDArray
 
 from sluiceway.operators.kernels.choice import fingerprint
 from sluiceway.operators.kernels.compile import kernel
-from sluiceway.operators.kernels.dense import SHRUNK, Dense, settle_all
-from sluiceway.operators.kernels.slots import ACTIVE, Model, Rows, bounded
+from sluiceway.operators.kernels.dense import SHRUNK, STALE, Dense, settle_all
+from sluiceway.operators.kernels.slots import ACTIVE, VERSION, Model, Rows, bounded
+
+_PAID = 64
+"""At the limit, a step pays for so many weights: of fewer, every newcomer meets them as they are."""
 
 
 @kernel
@@ -40,7 +44,7 @@ def score_waiting(rows: Rows, row: int, m: Model, d: Dense) -> float:
 
 @kernel
 def bring_up(rows: Rows, row: int, m: Model, d: Dense) -> None:
-    """The weights of the row as they are."""
+    """The weights of the row as they are, at a step."""
     first = rows.indptr[row]
     shrunk = d.numbers[SHRUNK]
     for j in range(first, rows.indptr[row + 1]):
@@ -48,6 +52,8 @@ def bring_up(rows: Rows, row: int, m: Model, d: Dense) -> None:
         if slot > 0 and rows.values[j] != 0.0:
             m.weight[slot] = soft(m.weight[slot], shrunk - d.shrunk[slot])
             d.shrunk[slot] = shrunk
+            if m.weight[slot] == 0.0:
+                m.since[slot] = m.counts[VERSION]
 
 
 @kernel
@@ -57,6 +63,16 @@ def bring_all_up(m: Model, d: Dense) -> None:
     d.numbers[SHRUNK] = 0.0
     d.shrunk[:] = 0.0
     settle_all(m, d, 0)
+
+
+@kernel
+def make_room(rows: Rows, row: int, m: Model, d: Dense, limit: int) -> None:
+    """Before a newcomer is refused, what has been overtaken gives up its slot: as often as steps have paid for it."""
+    length = rows.indptr[row + 1] - rows.indptr[row]
+    if m.counts[ACTIVE] + length > limit and d.tally[STALE] * _PAID >= m.counts[ACTIVE]:
+        d.tally[STALE] = 0
+        bring_all_up(m, d)
+        score_waiting(rows, row, m, d)  # slots have moved
 
 
 @kernel

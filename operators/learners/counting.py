@@ -35,19 +35,19 @@ class CountingLearner(LinearLearner):
         """As `_learn_rows`; or ~row, before anything of the row, if there is no room for what it can bring."""
 
     def metrics(self) -> dict[str, float]:
-        return {"names_ignored": int(self._seen.counts[IGNORED])}
+        return {"values_ignored": int(self._seen.counts[IGNORED])}
 
     def state(self) -> dict[str, Any]:
         count, ignored = self._seen.counts.tolist()
         return super().state() | {
             "seen": self._seen.keys[:count].astype("<i8", copy=False).tobytes(),
-            "names_ignored": ignored,
+            "values_ignored": ignored,
         }
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         super()._restore(state)
         seen = np.frombuffer(state["seen"], dtype="<i8")
-        self._seen.counts[:] = (len(seen), state["names_ignored"])
+        self._seen.counts[:] = (len(seen), state["values_ignored"])
         self._seen = self._seen._replace(keys=seen.astype(np.int64))
         self._grow_seen(len(seen))
 

@@ -86,12 +86,12 @@ class DenseLearner(LinearLearner):
         return list(map(Selected, names, weight[order].tolist(), self._model.since[slots].tolist()))
 
     def metrics(self) -> dict[str, float]:
-        return {"names_ignored": int(self._dense.tally[IGNORED])}
+        return {"values_ignored": int(self._dense.tally[IGNORED])}
 
     def state(self) -> dict[str, Any]:
         state = super().state()
         ignored, stale, _ = self._dense.tally.tolist()
-        state |= {"numbers": self._dense.numbers.tolist(), "names_ignored": ignored, "stale": stale}
+        state |= {"numbers": self._dense.numbers.tolist(), "values_ignored": ignored, "stale": stale}
         if self.WAITS:
             state["shrunk"] = self._dense.shrunk[1 : len(self._names)].astype("<f8", copy=False).tobytes()
         return state
@@ -99,12 +99,11 @@ class DenseLearner(LinearLearner):
     def _restore(self, state: Mapping[str, Any]) -> None:
         super()._restore(state)
         self._dense.numbers[:] = state["numbers"]
-        self._dense.tally[:] = (state["names_ignored"], state["stale"], 0)
+        self._dense.tally[:] = (state["values_ignored"], state["stale"], 0)
         if self.WAITS:
             self._dense.shrunk[1 : len(self._names)] = np.frombuffer(state["shrunk"], dtype="<f8")
 
     def _weights(self) -> NDArray[np.float64]:
-        """The weights as they are, by slot."""
         whole = np.zeros(int(self._model.counts[ACTIVE]) + 1)
         weigh_scaled(self._model, float(self._dense.numbers[SCALE]), whole)
         return whole
@@ -153,10 +152,3 @@ def number_from_0(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < math.inf:
         raise ValueError(f"{name} must be a finite number of at least 0, not {value!r}")
     return float(value)
-
-
-def one_of(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
-    """The hyper-parameter, or `ValueError` naming it and what it may be."""
-    if type(value) not in {type(choice) for choice in choices} or value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, not {value!r}")
-    return value

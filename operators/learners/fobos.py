@@ -31,9 +31,16 @@ from numpy.typing import NDArray
 from sluiceway.operators.kernels.compile import kernel
 from sluiceway.operators.kernels.dense import SHRUNK, Dense, add_row, is_stale, leave_out_newcomers, settle_row
 from sluiceway.operators.kernels.slots import ACTIVE, VERSION, Model, Rows
-from sluiceway.operators.kernels.waiting import bring_all_up, bring_up, score_waiting, selected_waiting, weigh_waiting
-from sluiceway.operators.learners.dense import MARGINS, DenseLearner, Trigger, number_from_0, one_of
-from sluiceway.operators.learners.linear import positive_number
+from sluiceway.operators.kernels.waiting import (
+    bring_all_up,
+    bring_up,
+    make_room,
+    score_waiting,
+    selected_waiting,
+    weigh_waiting,
+)
+from sluiceway.operators.learners.dense import MARGINS, DenseLearner, Trigger, number_from_0
+from sluiceway.operators.learners.linear import one_of, positive_number
 
 
 @kernel
@@ -50,8 +57,9 @@ def learn_rows(
             continue
         m.counts[VERSION] += 1
         step = eta / math.sqrt(m.counts[VERSION]) if falling else eta
+        make_room(rows, row, m, d, limit)
+        leave_out_newcomers(rows, row, m, d, limit)
         if y * f <= margin:
-            leave_out_newcomers(rows, row, m, d, limit)
             bring_up(rows, row, m, d)
             settle_row(rows, row, m, d, add_row(rows, row, m, d, step * y, 1.0), step * lam)
         d.numbers[SHRUNK] += step * lam

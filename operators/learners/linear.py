@@ -84,13 +84,16 @@ class LinearLearner(ABC):
     def selected(self) -> list[Selected]:
         self._settle_names()
         active = slice(1, len(self._names))
-        weight, key, since = self._weights(), self._model.key[active], self._model.since[active]
+        weight, key, since = self._weights()[active], self._model.key[active], self._model.since[active]
         order = np.lexsort((key, -np.abs(weight)))
         names = map(self._names.__getitem__, (order + 1).tolist())
         return list(map(Selected, names, weight[order].tolist(), since[order].tolist()))
 
     def metrics(self) -> dict[str, float]:
         return {}
+
+    def wanted_features(self) -> list[str] | None:
+        return None
 
     def score_one(self, x: Mapping[str, float]) -> float:
         self._settle_names()
@@ -179,8 +182,8 @@ class LinearLearner(ABC):
         return model
 
     def _weights(self) -> NDArray[np.float64]:
-        """Those of the active slots, when names are settled."""
-        return self._model.weight[1 : len(self._names)]
+        """The weights as they are, by slot."""
+        return self._model.weight[: int(self._model.counts[ACTIVE]) + 1]
 
     def _weight_in(self, slot: int) -> float:
         return self._model.weight.item(slot)
@@ -298,8 +301,8 @@ def positive_number(name: str, value: Any) -> float:
     return float(value)
 
 
-def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    """The hyper-parameter if it is one of the choices, or `ValueError` naming it and them."""
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
-    return str(value)
+def one_of(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
+    """The hyper-parameter if it is one of the choices (True is not 1), or `ValueError` naming it and them."""
+    if type(value) is not type(choices[0]) or value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(str, choices))}, not {value!r}")
+    return value

@@ -51,9 +51,8 @@ def learn_rows(
         if y == 0:
             continue
         m.counts[VERSION] += 1
-        learns = y * f <= rho
-        if learns:  # (1 - ηλ)(w + η y x/(1 - ηλ)): slots may move when weights are shrunk, so the row comes first
-            leave_out_newcomers(rows, row, m, d, limit)
+        leave_out_newcomers(rows, row, m, d, limit)
+        if y * f <= rho:  # (1 - ηλ)(w + η y x/(1 - ηλ)): slots may move when weights are shrunk, so the row comes first
             settle_row(rows, row, m, d, add_row(rows, row, m, d, eta * y / shrinking, 1.0), 0.0)
         shrink(m, d, shrinking)
         if until_change and selected_now(m, d, k, keep) != before:

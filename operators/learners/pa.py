@@ -28,26 +28,16 @@ from numpy.typing import NDArray
 from sluiceway.operators.kernels.compile import kernel
 from sluiceway.operators.kernels.dense import (
     Dense,
-    add_row,
     leave_out_newcomers,
     score_scaled,
     selected_now,
     settle_row,
-    square_row,
+    spread_row,
 )
-from sluiceway.operators.kernels.slots import VERSION, Model, Rows
-from sluiceway.operators.learners.dense import MARGINS, DenseLearner, Trigger, one_of
-from sluiceway.operators.learners.linear import positive_number
-
-
-@kernel
-def step_size(loss: float, squares: float, inverse: float, variant: int, C: float) -> float:
-    """τ for the row times `inverse`, whose squared norm is given."""
-    if variant == 1:
-        return min(C / inverse / inverse, loss / squares)
-    if variant == 2:
-        return loss / (squares + 0.5 / C * inverse * inverse)
-    return loss / squares
+from sluiceway.operators.kernels.passive import square_row, step_size
+from sluiceway.operators.kernels.slots import VERSION, Model, Rows, bounded
+from sluiceway.operators.learners.dense import MARGINS, DenseLearner, Trigger
+from sluiceway.operators.learners.linear import one_of, positive_number
 
 
 @kernel
@@ -63,14 +53,14 @@ def learn_rows(
         if y == 0:
             continue
         m.counts[VERSION] += 1
+        leave_out_newcomers(rows, row, m, d, limit)
         if y * f > margin:
             continue
-        leave_out_newcomers(rows, row, m, d, limit)
         squares, inverse = square_row(rows, row, m)
         if squares == 0.0:
             continue
         tau = step_size(1.0 - y * f, squares, inverse, variant, C)
-        settle_row(rows, row, m, d, add_row(rows, row, m, d, tau * y, inverse), 0.0)
+        settle_row(rows, row, m, d, spread_row(rows, row, m, bounded(tau * y), inverse), 0.0)
         if until_change and selected_now(m, d, k, keep) != before:
             return row + 1
     return stop

@@ -40,8 +40,8 @@ from sluiceway.operators.kernels.dense import (
 from sluiceway.operators.kernels.simplex import nearest
 from sluiceway.operators.kernels.slots import ACTIVE, VERSION, Model, Rows
 from sluiceway.operators.kernels.waiting import soft
-from sluiceway.operators.learners.dense import MARGINS, DenseLearner, Trigger, one_of
-from sluiceway.operators.learners.linear import positive_number
+from sluiceway.operators.learners.dense import MARGINS, DenseLearner, Trigger
+from sluiceway.operators.learners.linear import one_of, positive_number
 
 
 @kernel
@@ -116,9 +116,9 @@ def learn_rows(
         if y == 0:
             continue
         m.counts[VERSION] += 1
+        leave_out_newcomers(rows, row, m, d, limit)
         if y * f > margin:
             continue
-        leave_out_newcomers(rows, row, m, d, limit)
         step(rows, row, m, d, y, beta)
         if until_change and selected_now(m, d, k, keep) != before:
             return row + 1

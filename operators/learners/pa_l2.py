@@ -44,11 +44,11 @@ from sluiceway.operators.kernels.dense import (
     settle_row,
     shrink,
     spread_row,
-    square_row,
 )
+from sluiceway.operators.kernels.passive import square_row
 from sluiceway.operators.kernels.slots import ACTIVE, VERSION, Model, Rows, bounded
-from sluiceway.operators.learners.dense import MARGINS, DenseLearner, Trigger, one_of
-from sluiceway.operators.learners.linear import positive_number
+from sluiceway.operators.learners.dense import MARGINS, DenseLearner, Trigger
+from sluiceway.operators.learners.linear import one_of, positive_number
 
 
 @kernel
@@ -105,9 +105,9 @@ def learn_rows(
         if y == 0:
             continue
         m.counts[VERSION] += 1
+        leave_out_newcomers(rows, row, m, d, limit)
         if y * f > margin:
             continue
-        leave_out_newcomers(rows, row, m, d, limit)
         squares, inverse = square_row(rows, row, m)
         if squares == 0.0:
             continue

@@ -32,10 +32,11 @@ from sluiceway.operators.kernels.dense import (
     selected_now,
     settle_row,
     shrink,
-    square_row,
 )
+from sluiceway.operators.kernels.passive import square_row
 from sluiceway.operators.kernels.slots import VERSION, Model, Rows
-from sluiceway.operators.learners.dense import MARGINS, DenseLearner, Trigger, number_from_0, one_of
+from sluiceway.operators.learners.dense import MARGINS, DenseLearner, Trigger, number_from_0
+from sluiceway.operators.learners.linear import one_of
 
 
 @kernel
@@ -51,9 +52,9 @@ def learn_rows(
         if y == 0:
             continue
         m.counts[VERSION] += 1
+        leave_out_newcomers(rows, row, m, d, limit)
         if y * f > margin:
             continue
-        leave_out_newcomers(rows, row, m, d, limit)
         squares, inverse = square_row(rows, row, m)
         if squares == 0.0:
             continue

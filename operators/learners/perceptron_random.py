@@ -63,7 +63,7 @@ class PerceptronRandom(CountingLearner):
     >>> len(model.selected)
     1
     >>> model.metrics()
-    {'names_ignored': 0}
+    {'values_ignored': 0}
     """
 
     NAME: ClassVar[str] = "perceptron-random"

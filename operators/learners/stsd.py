@@ -45,33 +45,17 @@ from sluiceway.operators.kernels.lazy import (
     keep_non_zero,
     project,
     score_row,
-    square,
     step_row,
 )
-from sluiceway.operators.kernels.slots import VERSION, Model, Rows
+from sluiceway.operators.kernels.passive import square_row, step_size
+from sluiceway.operators.kernels.slots import VERSION, Model, Rows, bounded
 from sluiceway.operators.kernels.thinning import thin_out
 from sluiceway.operators.learners.counting import CountingLearner
 from sluiceway.operators.learners.linear import one_of, positive_number, whole_number
 
 PERCEPTRON = 3
-_LARGEST = float(np.finfo(np.float64).max)
 _NOTED = 4096
 """Slots whose moves are noted one by one; beyond, all slots are looked at."""
-
-
-@kernel
-def step_size(rule: int, margin: float, sq: float, C: float) -> float:
-    """τ of a row with y f = margin; 0 if there is nothing to learn from it."""
-    if rule == PERCEPTRON:
-        return 1.0 if margin <= 0.0 else 0.0
-    loss = 1.0 - margin
-    if loss <= 0.0 or sq == 0.0:
-        return 0.0
-    if rule == 0:
-        return min(loss / sq, _LARGEST)
-    if rule == 1:
-        return min(C, loss / sq)
-    return loss / (sq + 1.0 / (2.0 * C))
 
 
 @kernel
@@ -90,12 +74,17 @@ def learn_rows(
             return ~row
         m.counts[VERSION] += 1
         look(rows, row, m, seen, limit)
-        tau = step_size(rule, y * f, square(rows, row, m), C)
+        if rule == PERCEPTRON:
+            tau, inverse = 1.0 if y * f <= 0.0 else 0.0, 1.0
+        else:
+            loss = 1.0 - y * f
+            squares, inverse = square_row(rows, row, m)
+            tau = step_size(loss, squares, inverse, rule, C) if loss > 0.0 and squares > 0.0 else 0.0
         if tau == 0.0:
             continue
         d = seen.counts[SEEN]
         k = max(1, int(proportion * d + 1e-9))
-        entrants = step_row(rows, row, m, lazy, tau * y)
+        entrants = step_row(rows, row, m, lazy, bounded(tau * y), inverse)
         project(m, entrants, lazy, lam)
         if at_random:
             if d > k:

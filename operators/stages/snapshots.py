@@ -56,11 +56,13 @@ class Snapshots:
         selected: list[Selected],
         metrics: Mapping[str, float],
         params: Mapping[str, Any],
+        wanted: Sequence[str] | None = None,
         generation: int = 0,
         redundant: Mapping[str, Sequence[str]] | None = None,
     ) -> OutRecord:
         """The snapshot after the record at `offset`; reading goes on at `position`.
 
+        `wanted` are the features to send next; they are said whole, or not at all if the snapshot is too large.
         `redundant` says of features that have left which others made them redundant.
         """
         config, top = self._config, self._config.emit.top
@@ -82,6 +84,7 @@ class Snapshots:
                 selected=selected[:top],
                 entered=[name for name in names if name not in before],
                 left=left,
+                wanted=wanted,
                 redundant=None if redundant is None else {name: redundant.get(name, ()) for name in left},
                 metrics=metrics,
                 params=params,
@@ -89,7 +92,7 @@ class Snapshots:
             )
             if config.max_snapshot_bytes is None or top == 0 or record.size <= config.max_snapshot_bytes:
                 break
-            top = min(top, len(selected)) // 2
+            wanted, top = None, min(top, len(selected)) // 2
         self.version, self._names, self._held = version, names, now
         return record
 

@@ -146,6 +146,7 @@ class Stream:
             seen=self._seen,
             ts=self._ts,
             selected=model.selected,
+            wanted=model.wanted_features(),
             metrics={**metrics, **model.metrics()},
             params=model.params,
         )

@@ -33,6 +33,9 @@ class Unscored:
     def metrics(self) -> dict[str, float]:
         return self._selector.metrics()
 
+    def wanted_features(self) -> None:
+        return None
+
     def advance(
         self, batch: InstanceBatch, start: int, stop: int, scores: NDArray[np.float64], *, until_change: bool = False
     ) -> int:

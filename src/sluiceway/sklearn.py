@@ -55,7 +55,12 @@ class OnlineSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         return {"operator": self.operator, **self._params}
 
     def set_params(self, **params: Any) -> Self:
-        self.operator = params.pop("operator", self.operator)
+        operator = params.pop("operator", self.operator)
+        if isinstance(operator, str) and operator in registry.OPERATORS:  # an unknown one is for `fit` to refuse
+            known = signature(registry.OPERATORS[operator].cls).parameters
+            for name in params.keys() - known.keys():
+                raise ValueError(f"Invalid parameter {name!r} for operator {operator!r}: it has {', '.join(known)}.")
+        self.operator = operator
         self._params = {**self._params, **params}
         return self
 
@@ -68,6 +73,15 @@ class OnlineSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         return self._learn(X, y, classes, reset=not hasattr(self, "learner_"))
 
     def _learn(self, X: Any, y: ArrayLike, classes: ArrayLike | None, *, reset: bool) -> Self:
+        before = self.__dict__.copy()
+        try:
+            self._learn_checked(X, y, classes, reset=reset)
+        except Exception:  # scikit-learn's checks have written attributes: a call that fails changes nothing
+            self.__dict__ = before
+            raise
+        return self
+
+    def _learn_checked(self, X: Any, y: ArrayLike, classes: ArrayLike | None, *, reset: bool) -> None:
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, reset=reset)
         check_classification_targets(y)
         known = self.classes_ if not reset else unique_labels(y) if classes is None else np.unique(classes)
@@ -83,13 +97,10 @@ class OnlineSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             self.classes_ = known
             self._names = tuple(map(str, range(self.n_features_in_)))
         self.learner_.learn_many(self._batch(X, np.where(y == self.classes_[1], 1, -1)))
-        return self
 
     def _new_learner(self) -> Learner:
-        cls = registry.learner(self.operator)
-        k = signature(cls).parameters.get("k")
-        needed = {"k": DEFAULT_K} if k is not None and k.default is k.empty else {}
-        return cls(**{**needed, **self._params})
+        needed = {"k": DEFAULT_K} if registry.needs(self.operator, "k") else {}
+        return registry.learner(self.operator)(**{**needed, **self._params})
 
     def _batch(self, X: Any, y: NDArray[Any]) -> InstanceBatch:
         if isinstance(X, np.ndarray):
@@ -103,10 +114,7 @@ class OnlineSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         """What the learner says of rows, without learning from them."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        weights = np.zeros(self.n_features_in_)
-        for feature, weight, _ in self.learner_.selected:
-            weights[int(feature)] = weight
-        return np.asarray(X @ weights)
+        return self.learner_.prequential(self._batch(X, np.zeros(X.shape[0], dtype=np.int8)))
 
     def _get_support_mask(self) -> NDArray[np.bool_]:
         check_is_fitted(self)
@@ -130,4 +138,5 @@ class OnlineSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         super().__setstate__(dict(state))
         if "learner_" in state:
-            self.learner_ = registry.learner(self.operator).from_state(state["learner_"])
+            learnt = state["learner_"]  # by an operator that `set_params` may have changed since
+            self.learner_ = registry.learner(learnt["operator"]).from_state(learnt)

@@ -10,7 +10,16 @@ import orjson
 
 LANES = 4
 STREAMS = 8
-FEATURES = 60
+
+
+class Width(NamedTuple):
+    """How many features there are, and how many an instance has."""
+
+    features: int = 60
+    present: int = 12
+
+
+NARROW = Width()
 
 
 class Message(NamedTuple):
@@ -28,7 +37,7 @@ BAD: Sequence[bytes | None] = (
 )
 
 
-def lane_messages(lane: int, size: int) -> list[Message]:
+def lane_messages(lane: int, size: int, width: Width = NARROW) -> list[Message]:
     """`size` messages of the streams that live in one partition: instances, later labels, and what cannot be used."""
     random_ = random.Random(f"workload {lane}")
     streams = [f"stream-{number}" for number in range(lane, STREAMS, LANES)]
@@ -46,7 +55,7 @@ def lane_messages(lane: int, size: int) -> list[Message]:
             id_, y = waiting[stream].pop(random_.randrange(len(waiting[stream])))
             messages.append(_record(stream, id=id_, y=y))
         else:
-            x, y = _instance(random_, stream, number, size)
+            x, y = _instance(random_, stream, number, size, width)
             if dice > 0.85:
                 waiting[stream].append((f"e-{number}", y))
                 messages.append(_record(stream, id=f"e-{number}", ts=1_000 * number, x=x))
@@ -55,11 +64,13 @@ def lane_messages(lane: int, size: int) -> list[Message]:
     return messages
 
 
-def _instance(random_: random.Random, stream: str, number: int, size: int) -> tuple[dict[str, float], int]:
+def _instance(
+    random_: random.Random, stream: str, number: int, size: int, width: Width
+) -> tuple[dict[str, float], int]:
     """Few features tell the label; which ones depends on the stream, and changes half-way."""
-    x = {f"f{at}": round(random_.uniform(-1, 1), 3) for at in random_.sample(range(FEATURES), 12)}
-    telling = (int(stream.rpartition("-")[2]) * 7 + (5 if number > size // 2 else 0)) % FEATURES
-    score = sum(x.get(f"f{(telling + at) % FEATURES}", 0.0) for at in range(15)) + random_.gauss(0, 0.1)
+    x = {f"f{at}": round(random_.uniform(-1, 1), 3) for at in random_.sample(range(width.features), width.present)}
+    telling = (int(stream.rpartition("-")[2]) * 7 + (5 if number > size // 2 else 0)) % width.features
+    score = sum(x.get(f"f{(telling + at) % width.features}", 0.0) for at in range(15)) + random_.gauss(0, 0.1)
     return x, 1 if score > 0 else -1
 
 
@@ -67,10 +78,10 @@ def _record(stream: str, **content: object) -> Message:
     return Message(stream.encode(), orjson.dumps(content))
 
 
-def lane_lines(lane: int, size: int) -> bytes:
+def lane_lines(lane: int, size: int, width: Width = NARROW) -> bytes:
     """The same as the file of a directory topic: each record with its stream; what has no place in a line left out."""
     lines = []
-    for key, value in lane_messages(lane, size):
+    for key, value in lane_messages(lane, size, width):
         if value is None or b"\xff" in value:
             continue
         if value.startswith(b'{"'):

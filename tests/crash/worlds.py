@@ -14,35 +14,45 @@ import random
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Protocol
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
 
 import orjson
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tests.crash.compare import Out, Output, count, differences
 from tests.crash.harness import Flow, positions, resume_epoch, store_partitions, store_rows
-from tests.crash.workload import LANES, lane_lines, lane_messages
+from tests.crash.workload import LANES, NARROW, Width, lane_lines, lane_messages
 from tests.support import Topics, produce, read_committed
 
 NAME = "crash" + os.environ.get("PYTEST_XDIST_WORKER", "")
 """Each process of a parallel test run has its own: they may share a broker."""
 CARRIES = ("selections", "predictions", "dead_letters")
-SETTINGS = """
-[operator]
-name = "ofs"
-k = 5
-[emit]
-every = 25
-on_change = true
-min_gap = 5
-"""
+EMIT = "[emit]\nevery = 25\non_change = true\nmin_gap = 5\ntop = 20"
 
 
-def write_settings(file: Path, name: str, topics: Mapping[str, str], delivery: str, stop: str = "end") -> None:
+class Learns(NamedTuple):
+    """What a flow learns with, and from instances of which width."""
+
+    operator: str = "ofs"
+    params: Mapping[str, object] = MappingProxyType({"k": 5})
+    width: Width = NARROW
+
+    def settings(self) -> list[str]:
+        params = [f"{name} = {orjson.dumps(value).decode()}" for name, value in self.params.items()]
+        return ["[operator]", f'name = "{self.operator}"', *params]
+
+
+OFS = Learns()
+
+
+def write_settings(
+    file: Path, name: str, topics: Mapping[str, str], delivery: str, stop: str = "end", learns: Learns = OFS
+) -> None:
     lines = [f'[flow]\nname = "{name}"\n[topics]']
     lines += [f'{carries} = "{url}"' for carries, url in topics.items()]
     lines += [f'[input]\nstop = "{stop}"', f'[output]\ndelivery = "{delivery}"']
-    file.write_text("\n".join(lines) + SETTINGS)
+    file.write_text("\n".join([*lines, *learns.settings(), EMIT, ""]))
 
 
 class World(Protocol):
@@ -70,16 +80,16 @@ def check_reference(expected: Output) -> None:
         assert reasons == {"interval", "change", "final"}
 
 
-def produce_all(bootstrap: str, topic: str, size: int) -> None:
+def produce_all(bootstrap: str, topic: str, size: int, width: Width = NARROW) -> None:
     for lane in range(LANES):
-        produce(bootstrap, topic, [(key, value, lane) for key, value in lane_messages(lane, size)])
+        produce(bootstrap, topic, [(key, value, lane) for key, value in lane_messages(lane, size, width)])
 
 
-def write_all(directory: Path, size: int) -> str:
+def write_all(directory: Path, size: int, width: Width = NARROW) -> str:
     """The input as a directory topic; its URL."""
     directory.mkdir(parents=True)
     for lane in range(LANES):
-        (directory / f"part-{lane:05d}.jsonl").write_bytes(lane_lines(lane, size))
+        (directory / f"part-{lane:05d}.jsonl").write_bytes(lane_lines(lane, size, width))
     (directory / "_topic.json").write_text(f'{{"partitions": {LANES}}}')
     return f"dir:{directory}"
 
@@ -89,10 +99,12 @@ class KafkaWorld:
 
     kind = "kafka"
     stop = "end"
+    learns = OFS
 
-    def __init__(self, bootstrap: str, place: Path, size: int) -> None:
+    def __init__(self, bootstrap: str, place: Path, size: int, learns: Learns = OFS) -> None:
+        self.learns = learns
         self._make_input(bootstrap)
-        produce_all(bootstrap, self.input, size)
+        produce_all(bootstrap, self.input, size, learns.width)
         self.take_reference(place)
 
     def _make_input(self, bootstrap: str) -> None:
@@ -118,7 +130,7 @@ class KafkaWorld:
         outputs["selections"] = selections or self.topics("selections", LANES)
         urls = {carries: f"kafka://{self.bootstrap}/{topic}" for carries, topic in outputs.items()}
         file = place / f"{series.replace(' ', '-')}.toml"
-        write_settings(file, name, {"instances": self.input_url, **urls}, delivery, self.stop)
+        write_settings(file, name, {"instances": self.input_url, **urls}, delivery, self.stop, self.learns)
         return Flow(file, file.with_suffix(".store"), name, f"kafka {series}", outputs)
 
     def forget_group(self, name: str) -> None:
@@ -207,9 +219,11 @@ class DirectoryWorld:
     """Input and output in directories."""
 
     kind = "directory"
+    learns = OFS
 
-    def __init__(self, place: Path, size: int) -> None:
-        self.input_url = write_all(place / "instances", size)
+    def __init__(self, place: Path, size: int, learns: Learns = OFS) -> None:
+        self.learns = learns
+        self.input_url = write_all(place / "instances", size, learns.width)
         self.take_reference(place)
 
     def take_reference(self, place: Path) -> None:
@@ -222,7 +236,7 @@ class DirectoryWorld:
         file = place / f"{series.replace(' ', '-')}.toml"
         outputs = {carries: str(place / f"{file.stem}-{carries}") for carries in CARRIES}
         urls = {carries: f"dir:{path}" for carries, path in outputs.items()}
-        write_settings(file, NAME, {"instances": self.input_url, **urls}, delivery)
+        write_settings(file, NAME, {"instances": self.input_url, **urls}, delivery, learns=self.learns)
         return Flow(file, file.with_suffix(".store"), NAME, f"directory {series}", outputs)
 
     def _file(self, flow: Flow, carries: str, lane: int) -> Path:

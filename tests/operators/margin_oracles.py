@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
+from scipy.optimize import brentq, minimize
 
 from .oracles import Vector, dot
 
@@ -73,7 +73,7 @@ class L2Constrained:
 
 
 class L1Constrained:
-    """Problem 3.10: the soft threshold of w + τ y x, both multipliers bisected."""
+    """Problem 3.10: the soft threshold of w + τ y x, both multipliers found as roots."""
 
     def __init__(self, d: int, beta: float = 100.0, trigger: str = "error") -> None:
         self.w = np.zeros(d)
@@ -100,24 +100,20 @@ def l1_step(w: Vector, x: Vector, y: int, beta: float) -> Vector:
         def margin(tau: float) -> float:
             return y * float(x @ soft(w + tau * y * x, theta)) - 1
 
-        return soft(w + bisected(margin) * y * x, theta)
+        return soft(w + root_of(margin) * y * x, theta)
 
-    theta = -bisected(lambda negative: np.abs(at(-negative)).sum() - beta)
+    theta = -root_of(lambda negative: np.abs(at(-negative)).sum() - beta)
     return at(theta)
 
 
-def bisected(rising: Callable[[float], float]) -> float:
-    """The root of a function that does not fall."""
+def root_of(rising: Callable[[float], float]) -> float:
+    """The root of a function that does not fall, between ends that are moved out until it lies there."""
     low, high = -1.0, 1.0
     while rising(low) > 0:
         low *= 2
     while rising(high) < 0:
         high *= 2
-    while True:
-        middle = (low + high) / 2
-        if middle in (low, high):
-            return middle
-        low, high = (middle, high) if rising(middle) < 0 else (low, middle)
+    return float(brentq(rising, low, high, xtol=1e-15, rtol=1e-15))
 
 
 class Norma:

@@ -23,11 +23,12 @@ def dot(w: Vector, x: Vector) -> float:
 class Truncation:
     def __init__(self, B: int) -> None:
         self.B = B
-        self.ties = 0
+        self.cuts = self.ties = 0
 
     def __call__(self, w: Vector) -> Vector:
         order = np.argsort(-np.abs(w), kind="stable")
         if np.count_nonzero(w) > self.B:
+            self.cuts += 1
             self.ties += abs(w[order[self.B - 1]]) == abs(w[order[self.B]])
         kept = np.zeros_like(w)
         kept[order[: self.B]] = w[order[: self.B]]

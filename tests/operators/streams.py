@@ -43,6 +43,25 @@ def stream(shape: str, seed: int, rows: int = 40, unlabelled: float = 0.2) -> li
     return records
 
 
+def long_stream(seed: int, rows: int = 3000, names: int = 4000, nnz: int = 30) -> InstanceBatch:
+    """So many rows and names that all is reached that a model does but seldom; a few names are in most rows."""
+    rng = np.random.default_rng(seed)
+    rank = np.floor(names ** rng.random((rows, nnz))).astype(np.int64) - 1  # Zipf: log-uniform
+    columns = [rng.permutation(np.unique(row)) for row in rank]
+    indptr = np.cumsum([0, *map(len, columns)])
+    y = rng.choice([-1, 0, 1], p=[0.45, 0.1, 0.45], size=rows)
+    named = tuple(f"w{name}" for name in range(names))
+    return InstanceBatch.from_csr(indptr, np.concatenate(columns), rng.normal(size=indptr[-1]), y, names=named)
+
+
+def alone(batch: InstanceBatch, start: int, stop: int) -> InstanceBatch:
+    """Rows as a batch of their own, which has no name but theirs."""
+    piece = batch.slice(start, stop)
+    used, indices = np.unique(piece.indices, return_inverse=True)
+    names = tuple(piece.names[at] for at in used)
+    return InstanceBatch.from_csr(piece.indptr, indices, piece.values, piece.y, names=names)
+
+
 def split(records: list[Record], seed: int) -> Iterator[list[Record]]:
     """The same records in pieces of random sizes."""
     rng = np.random.default_rng(seed)

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sluiceway.operators.contract import Selected
 from sluiceway.operators.learners.ofs import OFS
@@ -105,23 +107,24 @@ def test_two_instances_that_undo_each_other_are_both_wrong_for_ever() -> None:
     assert (y * model.prequential(InstanceBatch.from_arrays(X, y)) <= 0).all()
 
 
-@pytest.mark.parametrize("decay", [False, True])
-def test_the_invariants_of_the_paper(decay: bool) -> None:
-    for seed in range(40):
-        rng = np.random.default_rng(seed)
-        d, k = int(rng.integers(2, 20)), int(rng.integers(1, 8))
-        lam = float(10 ** rng.uniform(-2, 1))
-        model = OFS(k=k, eta=float(10 ** rng.uniform(-1, 0.3)), lam=lam, decay=decay and lam < 0.5)
-        for _ in range(60):
-            x = {str(i): float(value) for i, value in enumerate(rng.normal(size=d)) if value > -0.5}
-            y = int(rng.choice([-1, 1]))
-            before, margin = model.selected, y * model.score_one(x)
-            model.learn_one(x, y)
-            held = np.array([selected.weight for selected in model.selected])
-            assert len(held) <= k
-            assert np.linalg.norm(held) <= 1 / np.sqrt(lam) * (1 + 1e-12)
-            if margin > 1 and not model.params["decay"]:
-                assert model.selected == before
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+@given(SEEDS, st.integers(2, 20), st.integers(1, 8), st.floats(0.01, 10), st.floats(0.1, 2), st.booleans())
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_the_invariants_of_the_paper(seed: int, d: int, k: int, lam: float, eta: float, decay: bool) -> None:
+    rng = np.random.default_rng(seed)
+    model = OFS(k=k, eta=eta, lam=lam, decay=decay and eta * lam < 1)
+    for _ in range(40):
+        x = {str(i): float(value) for i, value in enumerate(rng.normal(size=d)) if value > -0.5}
+        y = int(rng.choice([-1, 1]))
+        before, margin = model.selected, y * model.score_one(x)
+        model.learn_one(x, y)
+        held = np.array([selected.weight for selected in model.selected])
+        assert len(held) <= k
+        assert np.linalg.norm(held) <= 1 / np.sqrt(lam) * (1 + 1e-12)
+        if margin > 1 and not model.params["decay"]:
+            assert model.selected == before
 
 
 def test_an_empty_instance_is_a_mistake_that_teaches_nothing() -> None:
@@ -132,23 +135,46 @@ def test_an_empty_instance_is_a_mistake_that_teaches_nothing() -> None:
         assert model.version == 2
 
 
-def test_the_perceptron_does_not_mind_one_scaling_of_everything() -> None:
-    rng = np.random.default_rng(3)
-    X, y = rng.normal(size=(300, 15)), rng.choice([-1, 1], size=300)
-    one, other = PerceptronTruncated(k=4), PerceptronTruncated(k=4)
+@given(SEEDS, st.integers(1, 120), st.integers(1, 20), st.integers(1, 8), st.integers(-60, 60))
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_the_perceptron_does_not_mind_one_scaling_of_everything(
+    seed: int, rows: int, d: int, k: int, power: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    X, y, scale = rng.normal(size=(rows, d)), rng.choice([-1, 1], size=rows), 2.0**power
+    one, other = PerceptronTruncated(k=k), PerceptronTruncated(k=k)
     scores = one.prequential(InstanceBatch.from_arrays(X, y))
-    np.testing.assert_array_equal(other.prequential(InstanceBatch.from_arrays(8 * X, y)), 64 * scores)
+    np.testing.assert_array_equal(
+        other.prequential(InstanceBatch.from_arrays(scale * X, y)), scale * scale * scores
+    )
 
 
-def test_permuting_features_permutes_weights() -> None:
-    rng = np.random.default_rng(4)
-    X, y = rng.normal(size=(300, 15)), rng.choice([-1, 1], size=300)
+@given(SEEDS, st.permutations(range(15)), st.integers(1, 15))
+@settings(max_examples=30, deadline=None, derandomize=True)
+def test_permuting_features_permutes_weights(seed: int, order: list[int], k: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(150, 15)), rng.choice([-1, 1], size=150)
     names = [f"f{i}" for i in range(15)]
-    order = rng.permutation(15)
-    one, other = OFS(k=4), OFS(k=4)
-    one.learn_many(InstanceBatch.from_arrays(X, y, names))
-    other.learn_many(InstanceBatch.from_arrays(X[:, order], y, [names[i] for i in order]))
-    assert weights(other) == pytest.approx(weights(one), abs=1e-12)
+    for make in (lambda: OFS(k=k), lambda: PerceptronTruncated(k=k)):
+        one, other = make(), make()
+        one.learn_many(InstanceBatch.from_arrays(X, y, names))
+        other.learn_many(InstanceBatch.from_arrays(X[:, order], y, [names[i] for i in order]))
+        assert weights(other) == pytest.approx(weights(one), abs=1e-12)
+
+
+def test_the_random_perceptron_by_hand() -> None:
+    kept = set()
+    for seed in range(30):
+        model = PerceptronRandom(k=2, seed=seed)
+        model.learn_one({"a": 1.0, "b": 2.0}, 1)  # f = 0: a mistake; two features, both stay
+        assert weights(model) == {"a": 1.0, "b": 2.0}
+        model.learn_one({"a": 1.0}, 1)  # f = 1: right
+        model.learn_one({"a": 3.0, "b": 1.0}, -1)  # f = 5: w = (1 - 3, 2 - 1)
+        assert model.selected == [Selected("a", -2.0, 1), Selected("b", 1.0, 1)]
+        model.learn_one({"c": 1.0}, 1)  # f = 0: w = (-2, 1, 1), of which two of three stay as they are
+        assert weights(model).items() < {"a": -2.0, "b": 1.0, "c": 1.0}.items()
+        kept.add(frozenset(weights(model)))
+    assert kept == {frozenset("ab"), frozenset("ac"), frozenset("bc")}
 
 
 def test_since_is_when_the_feature_last_entered() -> None:
@@ -207,7 +233,7 @@ def test_names_beyond_the_limit_are_left_out_and_counted() -> None:
     model.learn_one({"a": 1.0}, 1)
     model.learn_one({"9": 1.0, "3": 1.0, "none": 0.0}, 1)  # room for one more: the smaller key
     assert weights(model) == {"a": 1.0, "3": 1.0}
-    assert model.metrics() == {"names_ignored": 1}
+    assert model.metrics() == {"values_ignored": 1}
     model.learn_one({"9": 4.0, "a": -1.0}, 1)
-    assert model.metrics() == {"names_ignored": 2}
+    assert model.metrics() == {"values_ignored": 2}
     assert model.score_one({"9": 4.0}) == 0.0

@@ -96,6 +96,22 @@ def test_three_instances_by_hand() -> None:
     assert weights(model) == pytest.approx({wanted: 0.8})
 
 
+def test_the_partial_perceptron_by_hand() -> None:
+    asked = set()
+    for seed in range(20):
+        model = PerceptronPartial(k=1, seed=seed)
+        model.learn_one({"a": 5.0}, 1)  # nothing had been seen before, so nothing was looked at
+        assert (model.selected, model.wanted_features()) == ([], ["a"])
+        model.learn_one({"a": 2.0, "b": 9.0}, 1)  # f = 0: a mistake; b is not looked at
+        assert model.selected == [Selected("a", 2.0, 2)]
+        (wanted,) = model.wanted_features()
+        model.learn_one({"a": 1.0, "b": 4.0}, -1)
+        # a is looked at: f = 2, a mistake, w_a = 2 - 1; b is: f = 0, a mistake, w = (2, -4), of which the larger stays
+        assert model.selected == [Selected("a", 1.0, 2) if wanted == "a" else Selected("b", -4.0, 3)]
+        asked.add(wanted)
+    assert asked == {"a", "b"}
+
+
 def test_as_tabled_it_learns_from_mistakes_only() -> None:
     for margin, after in ((1, 2.0), (0, 1.0)):
         model = OFSPartial(k=1, input="random", eta=1.0, margin=margin)
@@ -218,7 +234,7 @@ def test_names_beyond_the_limit_are_never_wanted() -> None:
     model.learn_one({"a": 1.0}, 1)
     model.learn_one({"9": 1.0, "3": 1.0, "none": 0.0}, 1)  # room for one more: the smaller key
     assert model.wanted_features() == ["a", "3"]
-    assert model.metrics() == {"names_ignored": 1}
+    assert model.metrics() == {"values_ignored": 1}
     assert model.state()["features"] == ["a", "3"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from sluiceway.operators.contract import Selected
+from sluiceway.operators.contract import Learner, Selected
 from sluiceway.operators.kernels import fringe
+from sluiceway.operators.learners.pa import PA
 from sluiceway.operators.learners.stsd import STSD
 from sluiceway.schemas.batch import InstanceBatch
 
@@ -42,7 +44,7 @@ def made(kind: str) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
     return X, np.where(X[:, :5].sum(axis=1) - X[:, 5:10].sum(axis=1) + noise > 0, 1, -1).astype(np.int8)
 
 
-def weights(model: STSD) -> dict[str, float]:
+def weights(model: Learner) -> dict[str, float]:
     return {feature: weight for feature, weight, _ in model.selected}
 
 
@@ -65,7 +67,7 @@ def test_scores_and_weights_are_the_oracle_s(setting: str, kind: str, learner: t
     for feature, weight in weights(model).items():
         held[int(feature)] = weight
     np.testing.assert_allclose(held, oracle.w, atol=1e-9)
-    assert model.metrics() == {"names_ignored": 0, "features_seen": oracle.space.sum()}
+    assert model.metrics() == {"values_ignored": 0, "features_seen": oracle.space.sum()}
     assert oracle.ties < 0.01 * max(oracle.cuts, 1)
     if oracle.selection == "largest":
         assert oracle.cuts > 200
@@ -279,7 +281,7 @@ def test_the_seen_set_is_eight_bytes_a_feature() -> None:
     assert len(state["seen"]) == 8 * 50_000
     assert len(state["names"]) <= 50
     restored = STSD.from_state(state)
-    assert restored.metrics() == {"names_ignored": 0, "features_seen": 50_000}
+    assert restored.metrics() == {"values_ignored": 0, "features_seen": 50_000}
     restored.learn_many(batch)
     assert restored.metrics()["features_seen"] == 50_000
 
@@ -289,15 +291,15 @@ def test_names_beyond_the_limit_are_left_out_and_counted() -> None:
     model.learn_one({"a": 1.0}, 1)
     model.learn_one({"9": 2.0, "3": 1.0, "none": 0.0}, 1)  # room for one more: the smaller key; ‖x‖² = 1 without "9"
     assert weights(model) == pytest.approx({"a": 1.0, "3": 1.0})
-    assert model.metrics() == {"names_ignored": 1, "features_seen": 2}
+    assert model.metrics() == {"values_ignored": 1, "features_seen": 2}
 
 
 def test_an_empty_instance_is_a_mistake_that_teaches_nothing() -> None:
     for variant in (0, 1, 2):
         model = STSD(variant=variant)
         model.learn_one({}, 1)
-        model.learn_one({"a": 0.0, "b": 1e-200}, -1)  # its square is 0
-        assert (model.selected, model.version) == ([], 2) if variant < 2 else model.version == 2
+        model.learn_one({"a": 0.0}, -1)
+        assert (model.selected, model.version) == ([], 2)
 
 
 def test_values_at_the_end_of_the_range_stay_finite() -> None:
@@ -333,3 +335,19 @@ def test_hyper_parameters_are_checked_at_once(params: dict[str, Any], message: s
     with pytest.raises(ValueError, match="must") as caught:
         STSD(**params)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("variant", [0, 1, 2])
+@pytest.mark.parametrize("value", [1e-300, 1e-170, 1e-100, 1.0, 1e100, 1e160])
+def test_a_step_is_what_it_is_also_where_squares_leave_the_range(variant: int, value: float) -> None:
+    model, margin = STSD(variant=variant, proportion=1.0), PA(keep=1.0, variant=variant, C=0.1)
+    x = {"a": value, "b": -value / 2}
+    squares, C = Fraction(value) ** 2 * 5 / 4, Fraction(0.1)
+    tau = [1 / squares, min(C, 1 / squares), 1 / (squares + 1 / (2 * C))][variant]
+    w = {name: -tau * Fraction(x[name]) for name in x}
+    margin.learn_one(x, -1)
+    assert weights(margin) == pytest.approx({name: float(weight) for name, weight in w.items()}, rel=1e-12, abs=0)
+    inside = min(1, 30 / sum(map(abs, w.values())))
+    model.learn_one(x, -1)
+    kept = {name: float(weight * inside) for name, weight in w.items() if abs(weight) > Fraction(2) ** -600}
+    assert weights(model) == pytest.approx(kept, rel=1e-12, abs=0)

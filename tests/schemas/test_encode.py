@@ -78,6 +78,7 @@ def test_numpy_numbers_are_numbers() -> None:
     stream=texts,
     selected=st.lists(st.tuples(texts, finite, counts), max_size=4),
     left=st.lists(texts, max_size=3),
+    wanted=st.none() | st.lists(texts, max_size=3),
     metrics=st.dictionaries(texts, counts | finite | st.none(), max_size=3),
     params=st.dictionaries(texts, st.none() | st.booleans() | counts | finite | texts | st.lists(texts), max_size=3),
     reason=st.sampled_from(["interval", "change", "final"]),
@@ -90,6 +91,7 @@ def test_snapshots_pass_through_the_model_unchanged(**values: Any) -> None:
     assert record.value is not None
     model = Snapshot.model_validate_json(record.value)
     assert [(s.feature, s.weight, s.since) for s in model.selected] == values["selected"]
+    assert model.wanted == (None if values["wanted"] is None else tuple(values["wanted"]))
     assert {role: (at.partition, at.offset) for role, at in model.source.items()} == values["source"]
     assert orjson.dumps(model.model_dump(mode="json", exclude_unset=True)) == record.value
 

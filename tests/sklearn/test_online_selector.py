@@ -90,6 +90,41 @@ def test_labels_are_binary_and_known() -> None:
     assert repeated.nnz == 3, "the caller's matrix is as it was"
 
 
+@pytest.mark.parametrize("name", LEARNERS)
+def test_scores_are_the_learner_s_and_teach_it_nothing(name: str) -> None:
+    X, y = cancer()
+    selector = OnlineSelector(name, **({} if name == "stsd" else {"k": 2})).fit(X, y)
+    before = selector.learner_.state()
+    expected = [selector.learner_.score_one({str(i): value for i, value in enumerate(row)}) for row in X.tolist()]
+    np.testing.assert_allclose(selector.scores(X), expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(selector.scores(csr_array(X)), expected, rtol=1e-12, atol=1e-12)
+    assert selector.learner_.state() == before
+
+
+def test_a_call_that_fails_changes_nothing() -> None:
+    X, y = cancer()
+    selector = OnlineSelector("ofs", k=3).fit(X, y)
+    support = selector.get_support()
+    with pytest.raises(ValueError, match="one class"):
+        selector.fit(X[:, :5], np.ones(len(X)))
+    np.testing.assert_array_equal(selector.get_support(), support)
+    new = OnlineSelector("ofs", k=3)
+    with pytest.raises(ValueError, match="one class"):
+        new.partial_fit(X[:5], [1] * 5)
+    assert not hasattr(new, "n_features_in_")
+
+
+def test_another_operator_is_for_the_next_fit() -> None:
+    X, y = cancer()
+    selector = OnlineSelector("ofs", k=3).fit(X, y).set_params(operator="pa")
+    restored = pickle.loads(pickle.dumps(selector))
+    assert restored.learner_.state() == selector.learner_.state()
+    assert restored.fit(X, y).learner_.state()["operator"] == "pa"
+    with pytest.raises(ValueError, match="Invalid parameter 'kk' for operator 'pa'"):
+        selector.set_params(kk=3)
+    assert selector.get_params() == {"operator": "pa", "k": 3}
+
+
 def test_in_a_pipeline_and_a_grid() -> None:
     X, y = cancer()
     pipeline = make_pipeline(Normalizer(), OnlineSelector("ofs"), LogisticRegression(C=100.0))

@@ -203,6 +203,8 @@ class StreamOracle:
             "params": model.params,
             "source": {"instances": {"partition": LANE, "offset": source}},
         }
+        if (wanted := model.wanted_features()) is not None:
+            record["wanted"] = wanted
         self.emitted, self.emitted_version = names, model.version
         return record
 

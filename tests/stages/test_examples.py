@@ -6,6 +6,7 @@ import dataclasses
 import pickle
 from typing import Any
 
+import numpy as np
 import orjson
 import pytest
 
@@ -179,6 +180,39 @@ def test_a_snapshot_too_large_loses_its_last_features() -> None:
     assert 0 < len(first["selected"]) < 40
     assert len(second["selected"]) == 40  # nothing has entered this time: there is room
     assert first["selected"][0]["weight"] == 40.0
+
+
+@pytest.mark.parametrize("operator", ["ofs-partial", "perceptron-partial"])
+def test_a_producer_that_sends_only_what_is_wanted_teaches_the_same(operator: str) -> None:
+    flow = config(operator, params={"k": 2, "seed": 3}, emit=Emit(every=1, top=1), scale="none")
+    rng = np.random.default_rng(4)
+    values = rng.normal(size=(30, 5)).tolist()
+    whole: list[Any] = [
+        {"x": dict(zip("abcde", row, strict=True)), "y": 1 - 2 * (at % 2)} for at, row in enumerate(values)
+    ]
+    told = [one["wanted"] for one in snapshots(flow, whole)]
+    assert {len(wanted) for wanted in told} <= {0, 1, 2}
+    following = zip(whole[1:], told[:-1], strict=True)
+    cut = [{**one, "x": {name: one["x"][name] for name in wanted}} for one, wanted in following]
+    assert [members(one, "selected", "wanted") for one in snapshots(flow, [whole[0], *cut])] == [
+        members(one, "selected", "wanted") for one in snapshots(flow, whole)
+    ]
+    assert sum(len(one["x"]) for one in cut) > 20
+
+
+def test_what_is_wanted_is_said_whole_or_not_at_all() -> None:
+    sent = [message("m", {"x": {f"{at:030d}": at + 1.0 for at in range(40)}, "y": 1})] * 4
+    params = {"k": 20, "epsilon": 0.5, "seed": 3}
+    whole = parsed(run(config("ofs-partial", params, Emit(every=1, top=1)), polls(sent, [])).selections)
+    assert [len(one["wanted"]) for one in whole[1:]] == [20, 20, 20]
+    small = config("ofs-partial", params, Emit(every=1), max_snapshot_bytes=1000)
+    for one in parsed(run(small, polls(sent, [])).selections)[1:]:
+        assert "wanted" not in one
+        assert len(one["selected"]) < one["n_selected"]
+
+
+def test_where_all_features_are_looked_at_none_is_wanted() -> None:
+    assert all("wanted" not in one for one in snapshots(perceptron(1, Emit(every=1)), [{"x": {"a": 1}, "y": 1}]))
 
 
 def test_a_lane_refuses_input_that_does_not_go_on_where_it_stands() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -88,6 +89,21 @@ def test_cutting_and_restoring_change_no_byte(
     flow: StreamConfig, sent: list[Message], cuts: list[int], restores: set[int]
 ) -> None:
     assert run(flow, polls(sent, cuts), sorted(restores)) == run(flow, polls(sent, []))
+
+
+def test_restoring_changes_no_byte_of_a_growing_model() -> None:
+    """With more weights than a model goes through at each row."""
+    rng = np.random.default_rng(0)
+    sent = []
+    for _ in range(600):
+        names = np.unique(np.floor(8000 ** rng.random(60)).astype(int))
+        x = {f"w{name}": rng.normal() for name in names.tolist()}
+        sent.append(message("a", {"x": x, "y": int(rng.choice([-1, 1]))}))
+    flow = config("stsd", params={"proportion": 0.3}, emit=Emit(every=100, top=5))
+    cuts = [200, 400, 500]
+    given = run(flow, polls(sent, []))
+    assert parsed(given.selections)[1]["n_selected"] > 512
+    assert run(flow, polls(sent, cuts), [1, 2, 3]) == given
 
 
 @law

@@ -1,0 +1,48 @@
+"""Learners whose state is of another kind than OFS's: it grows, it draws at random, it holds every weight."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+from tests.crash.conftest import Exact, Watched, fast
+from tests.crash.series import Placed, die_at_random, die_placed, placed_everywhere
+from tests.crash.workload import Width
+from tests.crash.worlds import DirectoryWorld, KafkaWorld, Learns, World
+
+SIZE = 700
+"""Records a lane."""
+KINDS = {
+    "growing": Learns("stsd", {"proportion": 0.3, "lam": 10.0}, Width(features=6000, present=120)),
+    "random": Learns("ofs-partial", {"k": 5, "epsilon": 0.4, "seed": 3}),
+    "dense": Learns("pa-l2", {"k": 5, "beta": 2.0, "trigger": "hinge"}),
+}
+
+
+@pytest.fixture
+def world_of(request: pytest.FixtureRequest, tmp_path: Path, learns: Learns) -> Iterator[World]:
+    if request.param == "directory":
+        yield DirectoryWorld(tmp_path, SIZE, learns)
+        return
+    world = KafkaWorld(request.getfixturevalue("kafka"), tmp_path, SIZE, learns)
+    yield world
+    world.topics.clear()
+
+
+@pytest.mark.parametrize("world_of", fast("directory"), indirect=True)
+@pytest.mark.parametrize("learns", KINDS.values(), ids=KINDS.keys())
+def test_learners_of_each_kind(
+    world_of: World, learns: Learns, crash_full: bool, tmp_path: Path, watched: Watched, exact: Exact
+) -> None:
+    world = world_of
+    flow = watched(world.flow(learns.operator, tmp_path))
+    die_placed(world, flow, placed_everywhere(world, 1, seed=12) if crash_full else [Placed("committed", 3)], seed=12)
+    die_at_random(world, flow, 3 if crash_full else 1, seed=13)
+    kept = [orjson.loads(record.value or b"")["n_selected"] for record in world.read(flow)["selections"][0]]
+    flow.finish()
+    exact(world, flow)
+    if learns.operator == "stsd":
+        assert max(kept) > 512, "it was killed before it had grown"
