@@ -14,6 +14,8 @@ import orjson
 from numpy.typing import NDArray
 
 from sluiceway.schemas.batch import UNLABELLED, InstanceBatch
+from sluiceway.schemas.lane import DeadLetter
+from sluiceway.schemas.refusal import Refused
 
 
 @dataclass(slots=True)
@@ -62,7 +64,7 @@ class Pending:
                 continue
             if not label_only[row]:
                 self._wait(id_, batch, row)
-                if len(self._waiting) > self._limit:
+                while len(self._waiting) > self._limit:
                     del self._waiting[next(iter(self._waiting))]
                     joined.evictions.append(row)
             elif (waiting := self._waiting.pop(id_, None)) is not None:
@@ -91,11 +93,12 @@ class Pending:
 
     def state(self) -> dict[str, Any]:
         entries = [(id_, waiting.features, waiting.score) for id_, waiting in self._waiting.items()]
-        return {"limit": self._limit, "waiting": entries}
+        return {"waiting": entries}
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        pending = cls(state["limit"])
+    def from_state(cls, limit: int, state: dict[str, Any]) -> Self:
+        """With a limit that may have been changed since: the next instance to wait pushes out what is too many."""
+        pending = cls(limit)
         pending._waiting = {id_: Waiting(features, score) for id_, features, score in state["waiting"]}
         return pending
 
@@ -128,3 +131,9 @@ def _fill_in(joined: Joined, label_only: NDArray[np.bool_]) -> None:
         ts=np.where(orphaned, 0, batch.ts),
         label_only=None,
     )
+
+
+def orphan(offset: int, key: bytes | None, value: bytes | None) -> DeadLetter:
+    """The dead letter of a label that no waiting instance has."""
+    refused = Refused("orphan-label", "no unlabelled instance of this id is waiting for a label")
+    return refused.letter(offset, key, value, stage="label")

@@ -51,7 +51,8 @@ def test_who_entered_who_left_and_who_made_it_redundant() -> None:
     ]
     assert [one["selected"][0]["since"] for one in got] == [1, 2, 2, 2, 2]
     assert got[-1]["selected"][0]["weight"] == pytest.approx(0.562, abs=5e-4)
-    assert got[-1]["metrics"] == {"irrelevant": 2, "constant": 1, "single_class_target": 0, "redundant": 2}
+    counted = {"irrelevant": 2, "constant": 1, "single_class_target": 0, "redundant": 2, "columns_left_out": 0}
+    assert got[-1]["metrics"] == counted
     assert got[-1]["params"]["measure"] == "symmetric-uncertainty"
 
 
