@@ -215,11 +215,11 @@ def dependence_of(
 @kernel
 def select(
     sums: Sums, features: Features, n: int, least: float, largest: bool, strict: bool, bit: float,
-    chosen: NDArray[np.int64], relevance: NDArray[np.float64],
+    chosen: NDArray[np.int64], relevance: NDArray[np.float64], varies: NDArray[np.bool_],
 ) -> int:  # fmt: skip
     """SAOLA over the features in order, from sums alone; how many it selects, and which: `chosen[:count]`.
 
-    `chosen` counts features from 0, the target left out; `relevance` is by feature, the target first.
+    `chosen` counts features from 0, the target left out; `relevance` and `varies` are by feature, the target first.
     """
     total = len(features.first) - 1
     size = np.zeros(total)
@@ -233,6 +233,7 @@ def select(
             size[f] = float(levels[f] - 1)
         if not 0.0 < size[f] < np.inf:
             size[f] = 0.0
+        varies[f] = size[f] > 0.0
     if size[0] == 0.0:
         return 0
     count = 0

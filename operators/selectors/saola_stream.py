@@ -89,6 +89,7 @@ class SaolaStream:
         self._classes = len(self._places)  # places that are the target's
         self._sums = _no_sums(self._measure, 8)
         self._found: list[tuple[str, float]] | None = []  # of this version; None: to be found
+        self._constant, self._single_class = 0, True  # of this version as well
 
     def __repr__(self) -> str:
         params = ", ".join(f"{name}={value!r}" for name, value in self._params.items())
@@ -120,7 +121,14 @@ class SaolaStream:
         return [Selected(name, weight, self._since.get(name, self._looked + 1)) for name, weight in ranked]
 
     def metrics(self) -> dict[str, float]:
-        return {"places": len(self._places) - self._classes, "values_ignored": self._ignored}
+        """Features that are constant (no more varied than rounding) count for nothing; so does a target of one class."""
+        self._find()
+        return {
+            "places": len(self._places) - self._classes,
+            "values_ignored": self._ignored,
+            "constant": self._constant,
+            "single_class_target": int(self._version > 0 and self._single_class),
+        }
 
     def learn_one(self, x: Mapping[str, float], y: int) -> None:
         if isinstance(y, bool | np.bool_) or not isinstance(y, int | np.integer) or not (y == -1 or 1 <= y <= 127):
@@ -308,12 +316,15 @@ class SaolaStream:
             first = np.cumsum([0, *map(len, seats.values())])
             places = np.array([seat for of_one in seats.values() for seat in of_one], dtype=np.int64)
             chosen, relevance = np.zeros(len(seats), dtype=np.int64), np.zeros(len(seats))
+            varies = np.zeros(len(seats), dtype=np.bool_)
             n = self._version
             least = least_relevance(self._measure, n, self._params["significance"], self._params["delta"])
             count = select(
                 self._sums, Features(first, places), n, least, self._params["bound"] == "max",
-                self._params["ties"] == "strict", one_bit(n), chosen, relevance,
+                self._params["ties"] == "strict", one_bit(n), chosen, relevance, varies,
             )  # fmt: skip
+            self._single_class = not varies[0]
+            self._constant = int(np.count_nonzero(~varies[1:]))
             self._found = [(ordered[i], float(relevance[i + 1])) for i in chosen[:count].tolist()]
         return self._found
 
