@@ -156,9 +156,8 @@ def _read(value: bytes | None) -> pa.RecordBatch:
     except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
         raise Refused("bad-arrow", f"the value is not an Arrow stream: {cut(str(problem), 200)}") from None
     if batch.num_rows * max(batch.num_columns, 1) > MAX_NUMBERS:
-        raise Refused(
-            "bad-arrow", f"{batch.num_rows} rows of {batch.num_columns} fields: a message has at most {MAX_NUMBERS} values"
-        )
+        claimed = f"{batch.num_rows} rows of {batch.num_columns} fields"
+        raise Refused("bad-arrow", f"{claimed}: a message has at most {MAX_NUMBERS} values")
     return batch
 
 

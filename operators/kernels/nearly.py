@@ -28,5 +28,5 @@ def nearly(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
         run = np.float32(0.0)
         for row in range(len(x)):
             run += x[row] * y[row]
-        total += run
+        total += float(run)
     return total

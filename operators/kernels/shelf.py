@@ -99,7 +99,7 @@ def with_places(shelf: Shelf, places: int) -> Shelf:
 
 @kernel
 def put(shelf: Shelf, place: int, x: NDArray[np.float64]) -> bool:
-    """The column onto the shelf; whether it varies at all. O(N); O(N log N) for more than two values of discrete data."""
+    """The column onto the shelf; whether it varies at all. O(N), or O(N log N) for codes of more than two values."""
     if shelf.measure == FISHER_Z:
         return standardise(x, shelf.floats[place], shelf.strand)
     levels = pack(x, shelf.bits[place])

@@ -52,7 +52,16 @@ from sluiceway.operators.kernels.held import (
     note,
 )
 from sluiceway.operators.kernels.pairwise import DISCARD_F, REMOVE_Y, compare
-from sluiceway.operators.kernels.shelf import CANDIDATE, MEASURES, TARGET, Shelf, at_most, dependence, equivalent, estimate
+from sluiceway.operators.kernels.shelf import (
+    CANDIDATE,
+    MEASURES,
+    TARGET,
+    Shelf,
+    at_most,
+    dependence,
+    equivalent,
+    estimate,
+)
 from sluiceway.operators.selectors.columns import MAX_FEATURES, Block, ShelfSelector
 from sluiceway.operators.selectors.params import least_relevance, measure_of, one_of, share
 

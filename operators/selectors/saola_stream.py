@@ -121,7 +121,7 @@ class SaolaStream:
         return [Selected(name, weight, self._since.get(name, self._looked + 1)) for name, weight in ranked]
 
     def metrics(self) -> dict[str, float]:
-        """Features that are constant (no more varied than rounding) count for nothing; so does a target of one class."""
+        """`constant`: features that vary no more than rounding does; like a target of one class, they tell nothing."""
         self._find()
         return {
             "places": len(self._places) - self._classes,

@@ -109,8 +109,8 @@ class ColumnStream:
     def _begin(self, record: Record, target: Any, output: StreamOutput) -> None:
         if record.classes > 2 and self._selector.needs_numbers:
             raise ValueError(
-                f"the target has {record.classes} classes, which have no order, and {self._config.operator} as it is set"
-                f" measures numbers: choose a measure or test for discrete data, or input.target_type = \"number\""
+                f"the target has {record.classes} classes, which have no order, but {self._config.operator} as it is"
+                f" set measures numbers: choose a measure or test for discrete data, or input.target_type = 'number'"
             )
         self._selector.begin(target)
         self._ts = max(self._ts, record.ts)

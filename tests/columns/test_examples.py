@@ -161,7 +161,8 @@ def test_three_classes_are_no_numbers(operator: str, params: dict[str, Any], cla
 
 
 @pytest.mark.parametrize(
-    ("operator", "params"), [("saola", DISCRETE), ("saola-order-free", DISCRETE), ("fcbf", {}), ("osfs", {"test": "g2"})]
+    ("operator", "params"),
+    [("saola", DISCRETE), ("saola-order-free", DISCRETE), ("fcbf", {}), ("osfs", {"test": "g2"})],
 )
 def test_three_classes_of_discrete_data(operator: str, params: dict[str, Any]) -> None:
     kind = columns(operator, params, Emit(every=1))

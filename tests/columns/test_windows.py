@@ -154,8 +154,8 @@ def test_state_names_what_the_window_uses_however_the_input_is_cut() -> None:
     """Most instances have no label, and each a feature of its own: the window must not remember those."""
     kind = windows(size=10, slide=3)
     messages = [
-        message("s", {"x": {f"own-{number}": 1.0, "shared": number % 4, "zero": 0.0}, **({"y": 1} if number % 5 else {})})
-        for number in range(0, 300)
+        message("s", {"x": {f"own-{number}": 1, "shared": number % 4, "zero": 0}, "y": 1 if number % 5 else None})
+        for number in range(300)
     ]
     states = []
     for cut in ([], [150], range(300)):

@@ -73,7 +73,7 @@ def test_many_more_columns_than_there_was_room_for(name: str, variant: dict[str,
 @given(seed=SEEDS)
 @settings(max_examples=3, deadline=None, derandomize=True)
 def test_stopping_at_changes_changes_nothing(name: str, variant: dict[str, Any], shape: str, seed: int) -> None:
-    """Each call ends with the first column that changed the selection, or at the end; a name comes again now and then."""
+    """Each call ends with the first column that changed the selection, or at the end; some names come again."""
     target, names, columns = stream(shape, seed)
     names = [*names[:20], *names[:10]] if seed % 2 else names
     whole, stopping = make(name, variant), make(name, variant)
