@@ -18,6 +18,11 @@ At any moment the selection is that of SAOLA run on all instances so far. When a
 `refresh` instances: the selection is looked at after every `refresh`-th, and `since` is the first instance after the
 last look without the feature. State follows the features, not the instances. A place is a feature, or with discrete
 measures one non-zero value of a feature; at `max_features` places, what is new is left out and counted.
+
+Sums of products hold about 106 bits: with Fisher-Z, r is right to about 2⁻¹⁰³ (root mean square / standard deviation)².
+A feature needs a standard deviation of at least √n 2⁻⁵⁰ of its root mean square (for 1,000 instances 3e-14, for a
+million 1e-12), and values whose squares are floats: up to about 1e145, and not all below about 1e-135. Outside of that
+it counts as constant, which the metric `constant` tells.
 """
 
 from __future__ import annotations

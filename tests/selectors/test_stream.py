@@ -244,6 +244,35 @@ def test_far_from_zero_nothing_cancels() -> None:
     assert found(model) == pytest.approx(expected, abs=1e-9)
 
 
+SCALES = [1e-300, 1e-170, 1e-160, 1e-150, 1e-140, 1e-130, 1e130, 1e140, 1e150, 1e160, 1e300]
+OFFSETS = [1e6, 1e9, 1e12, 1e13, 1e14, 1e15]
+
+
+@pytest.mark.parametrize(("scale", "offset"), [(scale, 0.0) for scale in SCALES] + [(1.0, at) for at in OFFSETS])
+def test_out_of_range_is_constant_and_says_so(scale: float, offset: float) -> None:
+    """Within the range, r is right but for what 106 bits lose where the squares of x are far above its variance."""
+    rng = np.random.default_rng(6)
+    y = np.where(rng.random(400) < 0.5, 1, -1)
+    x = np.round(4 * (y + rng.normal(size=400))) * scale + offset
+    model = SaolaStream()
+    model.learn_many(InstanceBatch.from_arrays(x[:, None], y))
+    right = oracles.correlation((x - offset) / scale, y.astype(float))
+    constant = model.metrics()["constant"]
+    lost = 2.0**-103 * (offset / float(np.std((x - offset) / scale))) ** 2
+    assert found(model) == ({} if constant else pytest.approx({"0": right}, abs=1e-9 + lost))
+    assert constant == (not 1e-135 <= scale <= 1e145 or offset > 1e14)
+
+
+def test_a_constant_stays_one_however_many_instances() -> None:
+    y = np.where(np.random.default_rng(0).random(500_000) < 0.1, 1, -1)
+    for constant in (0.3, 3.3):
+        model = SaolaStream()
+        batch = InstanceBatch.from_arrays(np.full((len(y), 1), constant), y)
+        for _ in range(4):
+            model.learn_many(batch)
+        assert (model.metrics()["constant"], model.selected) == (1, [])
+
+
 def test_constant_features_and_single_classes_are_irrelevant() -> None:
     for measure in ("fisher-z", "symmetric-uncertainty"):
         model = SaolaStream(measure=measure)
