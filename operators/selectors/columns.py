@@ -29,7 +29,7 @@ from sluiceway.operators.kernels.shelf import (
     settle,
     with_places,
 )
-from sluiceway.operators.selectors.params import whole_number
+from sluiceway.operators.selectors.params import refuse_other_state, whole_number
 from sluiceway.schemas.columns import SparseColumn
 
 _FLOATS, _INTEGERS, _CODES, _WORDS = np.dtype("<f8"), np.dtype("<i8"), np.dtype("<i4"), np.dtype("<u8")
@@ -208,13 +208,7 @@ class ShelfSelector(ABC):
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        if state.get("operator") != cls.NAME:
-            raise ValueError(f"this is the state of {state.get('operator')!r}, not of {cls.NAME!r}")
-        if state.get("state_version") != cls.STATE_VERSION:
-            raise ValueError(
-                f"this state of {cls.NAME!r} has version {state.get('state_version')!r}; "
-                f"this release of sluiceway reads version {cls.STATE_VERSION}"
-            )
+        refuse_other_state(state, cls.NAME, cls.STATE_VERSION)
         model = cls(**state["params"])
         if state["targets"]:
             model._restore(state)

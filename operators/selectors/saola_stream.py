@@ -41,7 +41,14 @@ from sluiceway.operators.kernels.compile import is_compiled
 from sluiceway.operators.kernels.contingency import one_bit
 from sluiceway.operators.kernels.keys import feature_keys, keys_of_blob
 from sluiceway.operators.kernels.shelf import FISHER_Z, MEASURES
-from sluiceway.operators.selectors.params import least_relevance, measure_of, one_of, share, whole_number
+from sluiceway.operators.selectors.params import (
+    least_relevance,
+    measure_of,
+    one_of,
+    refuse_other_state,
+    share,
+    whole_number,
+)
 from sluiceway.schemas.batch import InstanceBatch
 
 _FLOATS, _INTEGERS = np.dtype("<f8"), np.dtype("<i8")
@@ -216,13 +223,7 @@ class SaolaStream:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        if state.get("operator") != cls.NAME:
-            raise ValueError(f"this is the state of {state.get('operator')!r}, not of {cls.NAME!r}")
-        if state.get("state_version") != cls.STATE_VERSION:
-            raise ValueError(
-                f"this state of {cls.NAME!r} has version {state.get('state_version')!r}; "
-                f"this release of sluiceway reads version {cls.STATE_VERSION}"
-            )
+        refuse_other_state(state, cls.NAME, cls.STATE_VERSION)
         model = cls(**state["params"])
         names, values = state["names"], np.frombuffer(state["values"], dtype=_FLOATS).tolist()
         model._places = {place: at for at, place in enumerate(zip(names, values, strict=True))}
