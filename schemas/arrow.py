@@ -215,8 +215,9 @@ def _refuse_types(batch: pa.RecordBatch, fields: list[int], error_class: ErrorCl
     """Before anything is made as long as the field claims to be: a null type takes no bytes."""
     import pyarrow as pa
 
+    types = batch.schema.types  # made anew whenever it is asked for
     for at in fields:
-        found = batch.schema.types[at]
+        found = types[at]
         if not (pa.types.is_floating(found) or pa.types.is_integer(found)):
             name = show(batch.schema.names[at])
             raise Refused(error_class, f"field {name} is of type {cut(str(found), 80)}, not of numbers")
@@ -235,7 +236,7 @@ def _plain(batch: pa.RecordBatch, at: int, error_class: ErrorClass, what: str) -
     """A field's values as JSON could hold them; what is allowed of them is for others to say."""
     import pyarrow as pa
 
-    found = batch.schema.types[at]
+    found = batch.schema.field(at).type
     held = found.value_type if pa.types.is_dictionary(found) else found
     tests = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_string, pa.types.is_large_string)
     if not any(test(held) for test in (*tests, pa.types.is_string_view, pa.types.is_floating, pa.types.is_decimal)):
@@ -248,7 +249,7 @@ def _times(batch: pa.RecordBatch, at: int) -> list[int | None]:
     """Milliseconds; a timestamp, whatever its time zone, is counted from 1970 in its unit."""
     import pyarrow as pa
 
-    found = batch.schema.types[at]
+    found = batch.schema.field(at).type
     if not (pa.types.is_integer(found) or pa.types.is_timestamp(found)):
         raise Refused("bad-ts", f"ts is of type {cut(str(found), 80)}, neither integers nor timestamps")
     if pa.types.is_integer(found):
