@@ -149,6 +149,7 @@ def _stream_kind(settings: Settings, around: Surroundings) -> StreamKind:
             new_selector=settings.make_operator,
             size=settings.window.size,
             slide=settings.window.slide or settings.window.size,
+            max_pending=settings.input.max_pending,
         )
     scored, classes = settings.kind == "learner", settings.input.classes
     return StreamConfig(

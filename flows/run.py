@@ -199,6 +199,7 @@ def belongs_to(settings: Settings, around: Surroundings) -> dict[str, Any]:
         "stream": settings.input.stream,
         "scale": settings.scale,
         "classes": settings.input.classes,
+        "target_type": settings.input.target_type,
         "feature_names": settings.input.feature_names,
         "window": None if settings.window is None else settings.window.model_dump(),
     }

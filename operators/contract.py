@@ -132,6 +132,11 @@ class Verdict(NamedTuple):
     returned: tuple[str, ...] = ()
     """Features that came back because what had made them redundant was removed (order-free selectors only)."""
 
+    @property
+    def changes(self) -> bool:
+        """Whether the column has changed what is selected."""
+        return bool(self.kept or self.removed or self.returned)
+
 
 class Operator(Protocol):
     """What all kinds have in common. Hyper-parameters are keyword-only and validated by the constructor."""
@@ -194,6 +199,25 @@ class ColumnSelector(Operator, Protocol):
         """A block: the same as one column after the other, or a `ValueError` before anything changes.
 
         `columns` is a table with a row for each column (not copied if it holds floats), or a list of columns.
+        """
+
+    @property
+    def needs_numbers(self) -> bool:
+        """Whether the target is measured as a number, so that more than two classes have no meaning for it."""
+
+    def holds(self, name: str) -> bool:
+        """Whether a column of that name is held. Another one of that name is cheaper learnt alone than in a block."""
+
+    def prepare(self, names: Sequence[str], columns: NDArray[Any] | Sequence[ArrayLike | SparseColumn]) -> Any:
+        """A block for `advance`, or a `ValueError` if one of its columns cannot be used after those before it.
+
+        Changes nothing; the block holds until something else is learnt.
+        """
+
+    def advance(self, block: Any, start: int, stop: int, *, until_change: bool = False) -> list[Verdict]:
+        """Learn the columns [start, stop) of a block in turn.
+
+        With `until_change` the first column that changed what is selected is the last one learnt.
         """
 
 

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from sluiceway.errors import SettingsError
-from sluiceway.operators.contract import ColumnSelector, InstanceSelector, Learner
+from sluiceway.operators.contract import ColumnSelector, Learner
 from sluiceway.operators.learners.fobos import FOBOS
 from sluiceway.operators.learners.norma import NORMA
 from sluiceway.operators.learners.ofs import OFS
@@ -60,6 +60,8 @@ _MARGIN_PAPER = (
 _PER_WEIGHT = "O(nnz), and O(weights) a row learnt from with emit.on_change"
 _WEIGHTS = "O(non-zero weights, up to max_features)"
 _OSFS_PAPER = "Wu, Yu, Ding, Wang, Zhu: Online Feature Selection with Streaming Features, IEEE TPAMI 35(5), 2013"
+_ONE_PASS = "O(N) if irrelevant, O(N log N) for discrete columns of more than two values"
+_COLUMNS = "O(N |S|), |S| up to max_features"
 _ORDER = "the order of columns is part of the algorithm: a column is judged against those that came before it"
 
 OPERATORS: Mapping[str, Entry] = MappingProxyType(
@@ -165,8 +167,8 @@ OPERATORS: Mapping[str, Entry] = MappingProxyType(
             kind="column-selector",
             summary="relevant columns that no other selected one makes redundant, compared in pairs",
             paper=_SAOLA_PAPER,
-            time="O(N) if irrelevant, else O(N |S|)",
-            state="O(N |S|)",
+            time=f"{_ONE_PASS}, else O(N |S|)",
+            state=_COLUMNS,
             exceptions={3: _ORDER},
         ),
         "saola-order-free": Entry(
@@ -174,7 +176,7 @@ OPERATORS: Mapping[str, Entry] = MappingProxyType(
             kind="column-selector",
             summary="SAOLA's relation between columns, answered the same whatever their order",
             paper=_SAOLA_PAPER,
-            time="O(N) if irrelevant, else O(N relevant columns)",
+            time=f"{_ONE_PASS}, else O(N relevant columns)",
             state="O(N relevant columns, up to max_features)",
         ),
         "osfs": Entry(
@@ -182,8 +184,8 @@ OPERATORS: Mapping[str, Entry] = MappingProxyType(
             kind="column-selector",
             summary="columns that stay dependent on the target given any small subset of the others",
             paper=_OSFS_PAPER,
-            time="O(N) if irrelevant, else O(N |S| + |S|^(max_subset + 1)), times N for G2",
-            state="O(N |S|)",
+            time=f"{_ONE_PASS}, else O(N |S| + |S|^(max_subset + 1)), times N for G2",
+            state=_COLUMNS,
             exceptions={3: _ORDER},
         ),
         "fast-osfs": Entry(
@@ -191,8 +193,8 @@ OPERATORS: Mapping[str, Entry] = MappingProxyType(
             kind="column-selector",
             summary="OSFS that tests the new column first, and the others only given subsets with it",
             paper=_OSFS_PAPER,
-            time="O(N) if irrelevant, else O(N |S| + |S|^max_subset), times N for G2",
-            state="O(N |S|)",
+            time=f"{_ONE_PASS}, else O(N |S| + |S|^max_subset), times N for G2",
+            state=_COLUMNS,
             exceptions={3: _ORDER},
         ),
         "alpha-investing": Entry(
@@ -201,7 +203,7 @@ OPERATORS: Mapping[str, Entry] = MappingProxyType(
             summary="columns that improve a linear model, tested at levels that are spent and earned",
             paper="Zhou, Foster, Stine, Ungar: Streamwise Feature Selection, JMLR 7, 2006",
             time="O(N |S|)",
-            state="O(N |S|)",
+            state=_COLUMNS,
             exceptions={3: _ORDER},
         ),
         "fcbf": Entry(
@@ -209,7 +211,7 @@ OPERATORS: Mapping[str, Entry] = MappingProxyType(
             kind="column-selector",
             summary="the fast correlation-based filter over all columns since the target: a batch comparator",
             paper="Yu, Liu: Feature Selection for High-Dimensional Data: A Fast Correlation-Based Filter, ICML 2003",
-            time="O(N) if irrelevant, else O(N relevant columns)",
+            time=f"{_ONE_PASS}, else O(N relevant columns)",
             state="O(N relevant columns, up to max_features)",
         ),
         "saola-stream": Entry(
@@ -246,10 +248,6 @@ def learner(name: str) -> type[Learner]:
 
 def column_selector(name: str) -> type[ColumnSelector]:
     return _of_kind(name, "column-selector")
-
-
-def instance_selector(name: str) -> type[InstanceSelector]:
-    return _of_kind(name, "instance-selector")
 
 
 def _of_kind(name: str, kind: Kind) -> type[Any]:

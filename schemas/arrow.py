@@ -15,8 +15,9 @@ Metadata of the schema:
 Instances (topic `instances`): each row is an instance, each field a feature, a null an absent one. Fields called `id`,
 `ts` and `y` are what they are in JSON, not features. There are no later labels here: they go in records of JSON.
 
-Numbers are floats and integers of any width; columns of float64 reach the operator without being copied. The stream
-is the message's key, as always.
+Numbers are floats and integers of any width; columns of float64 reach the operator without being copied. `ts` may also
+be timestamps, as long as they are whole milliseconds since 1970. Targets, labels and ids are integers or strings, and
+what else JSON allows them to be, dictionary-encoded or not. The stream is the message's key, as always.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ ARROW_HEADERS = ((CONTENT_TYPE, ARROW),)
 TARGET = b"sluiceway.target"
 TS = b"sluiceway.ts"
 RESERVED = ("id", "ts", "y")
+MAX_NUMBERS = 2**27
+"""In one message, a GiB as float64: rows of some types take no bytes, so that a short message can claim any number."""
+_TS_DIGITS = len(str(MAX_TS))
 
 
 def arrow_rows(headers: Sequence[list[tuple[str, bytes | None]] | None]) -> frozenset[int]:
@@ -69,7 +73,7 @@ def read_columns(value: bytes | None) -> Columns:
             raise Refused("bad-column", f"sluiceway.target names {show(called)}, which is no field")
         if batch.num_rows == 0:
             raise Refused("bad-column", "the target has no rows")
-        target = batch.column(fields.pop(names.index(called))).to_pylist()
+        target = _plain(batch, fields.pop(names.index(called)), "bad-column", "the target")
         names.remove(called)
     elif not names:
         raise Refused("bad-column", "the message has no columns")
@@ -101,16 +105,17 @@ def read_instances(
     _refuse_repeats(batch.schema.names, "bad-feature")
     fields = [at for at, name in enumerate(batch.schema.names) if name not in RESERVED]
     names = [batch.schema.names[at] for at in fields]
+    _refuse_types(batch, fields, "bad-feature")
     if len(fields) > limit:
         present = sum(batch.column(at).is_valid().to_numpy(zero_copy_only=False).astype(np.int64) for at in fields)
         if batch.num_rows and int(np.max(present)) > limit:
             found = int(np.max(present))
             raise Refused("too-many-features", f"an instance has {found} features, more than the {limit} allowed")
+    ids, ts, y = (_optional(batch, name) for name in RESERVED)
     rows = np.ascontiguousarray(_numbers(value, batch, fields, "bad-feature", nulls=True).T)
     there = rows != 0
     indptr = np.zeros(batch.num_rows + 1, dtype=np.int64)
     np.cumsum(np.count_nonzero(there, axis=1), out=indptr[1:])
-    ids, ts, y = (_optional(batch, name) for name in RESERVED)
     return Instances(
         names=names,
         indptr=indptr,
@@ -150,6 +155,9 @@ def _read(value: bytes | None) -> pa.RecordBatch:
         batch.schema.names  # noqa: B018 - names that are not UTF-8
     except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
         raise Refused("bad-arrow", f"the value is not an Arrow stream: {cut(str(problem), 200)}") from None
+    if batch.num_rows * max(batch.num_columns, 1) > MAX_NUMBERS:
+        claimed = f"{batch.num_rows} rows of {batch.num_columns} fields"
+        raise Refused("bad-arrow", f"{claimed}: a message has at most {MAX_NUMBERS} values")
     return batch
 
 
@@ -165,19 +173,15 @@ def _numbers(
     value: bytes | None, batch: pa.RecordBatch, fields: list[int], error_class: ErrorClass, *, nulls: bool
 ) -> NDArray[np.float64]:
     """The fields as rows of a table; a null is 0 where `nulls` may be."""
-    import pyarrow as pa
-
+    _refuse_types(batch, fields, error_class)
     columns = [batch.column(at) for at in fields]
     table = _in_place(value, columns, batch.num_rows)
     if table is None:
         table = np.empty((len(fields), batch.num_rows))
         for row, (at, column) in enumerate(zip(fields, columns, strict=True)):
-            name = batch.schema.names[at]
-            if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
-                raise Refused(error_class, f"field {show(name)} is of type {column.type}, not of numbers")
             if column.null_count:
                 if not nulls:
-                    raise Refused(error_class, f"column {show(name)} holds null, not a number")
+                    raise Refused(error_class, f"column {show(batch.schema.names[at])} holds null, not a number")
                 column = column.fill_null(0)
             table[row] = column.to_numpy(zero_copy_only=False)
     with np.errstate(all="ignore"):
@@ -207,19 +211,63 @@ def _in_place(value: bytes | None, columns: list[pa.Array], rows: int) -> NDArra
     return view if view.flags.aligned else None
 
 
+def _refuse_types(batch: pa.RecordBatch, fields: list[int], error_class: ErrorClass) -> None:
+    """Before anything is made as long as the field claims to be: a null type takes no bytes."""
+    import pyarrow as pa
+
+    types = batch.schema.types  # made anew whenever it is asked for
+    for at in fields:
+        found = types[at]
+        if not (pa.types.is_floating(found) or pa.types.is_integer(found)):
+            name = show(batch.schema.names[at])
+            raise Refused(error_class, f"field {name} is of type {cut(str(found), 80)}, not of numbers")
+
+
 def _optional(batch: pa.RecordBatch, name: str) -> list[Any] | None:
-    return batch.column(name).to_pylist() if name in batch.schema.names else None
+    if name not in batch.schema.names:
+        return None
+    at = batch.schema.names.index(name)
+    if name == "ts":
+        return _times(batch, at)
+    return _plain(batch, at, "bad-label" if name == "y" else "bad-id", name)
+
+
+def _plain(batch: pa.RecordBatch, at: int, error_class: ErrorClass, what: str) -> list[Any]:
+    """A field's values as JSON could hold them; what is allowed of them is for others to say."""
+    import pyarrow as pa
+
+    found = batch.schema.field(at).type
+    held = found.value_type if pa.types.is_dictionary(found) else found
+    tests = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_string, pa.types.is_large_string)
+    if not any(test(held) for test in (*tests, pa.types.is_string_view, pa.types.is_floating, pa.types.is_decimal)):
+        raise Refused(error_class, f"{what} is of type {cut(str(found), 80)}, not of strings or numbers")
+    values: list[Any] = batch.column(at).to_pylist()
+    return values
+
+
+def _times(batch: pa.RecordBatch, at: int) -> list[int | None]:
+    """Milliseconds; a timestamp, whatever its time zone, is counted from 1970 in its unit."""
+    import pyarrow as pa
+
+    found = batch.schema.field(at).type
+    if not (pa.types.is_integer(found) or pa.types.is_timestamp(found)):
+        raise Refused("bad-ts", f"ts is of type {cut(str(found), 80)}, neither integers nor timestamps")
+    if pa.types.is_integer(found):
+        given: list[int | None] = batch.column(at).to_pylist()
+        return given
+    values: list[int | None] = batch.column(at).view(pa.int64()).to_pylist()
+    times, parts = (1000, 1) if found.unit == "s" else (1, {"ms": 1, "us": 1000, "ns": 1_000_000}[found.unit])
+    if any(value is not None and value % parts for value in values):
+        raise Refused("bad-ts", f"ts is of type {cut(str(found), 80)} and not in whole milliseconds")
+    return [None if value is None else value * times // parts for value in values]
 
 
 def _each(values: list[Any], found: Callable[[object], int]) -> list[int]:
     """A column has one type, so equal values are the same value."""
     known: dict[object, int] = {None: 0}
     for one in values:
-        try:
-            if one not in known:
-                known[one] = found(one)
-        except TypeError:  # a list
-            found(one)
+        if one not in known:
+            known[one] = found(one)
     return [known[one] for one in values]
 
 
@@ -232,6 +280,6 @@ def _milliseconds(ts: object) -> int:
 def _ts_of(digits: bytes | None) -> int:
     if digits is None:
         return 0
-    if not digits.isdigit() or int(digits) > MAX_TS:
+    if not digits.isdigit() or len(digits) > _TS_DIGITS or int(digits) > MAX_TS:
         raise Refused("bad-ts", f"sluiceway.ts is {cut(repr(digits), 80)}, not an integer from 0 to {MAX_TS}")
     return int(digits)

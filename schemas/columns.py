@@ -45,6 +45,8 @@ class ColumnRecord(NamedTuple):
     ts: int
     name: str | None
     values: NDArray[np.float64] | SparseColumn
+    classes: int = 0
+    """How many classes a target has; 0 for numbers."""
 
 
 class ColumnTable(NamedTuple):
@@ -57,3 +59,5 @@ class ColumnTable(NamedTuple):
     names: list[str]
     values: NDArray[np.float64]
     """A row for each column."""
+    classes: int = 0
+    """How many classes the target has; 0 for numbers."""

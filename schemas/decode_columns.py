@@ -5,7 +5,8 @@
     {"name": ..., "size": 800, "at": [3, 17], "values": [1, 1]}   the same with few non-zeros
 
 A target of classes holds strings, integers or booleans; classes that are not all integers are numbered in order of
-appearance. Everything else is finite numbers. Whether a column fits its target only the operator can tell.
+appearance. Everything else is finite numbers. Whether a column fits its target, and whether the operator can do with so
+many classes, only the operator can tell.
 A message of Arrow holds many columns: `sluiceway.schemas.arrow`.
 """
 
@@ -63,8 +64,9 @@ class ColumnDecoder:
                     read = self._table(value, offset, next_offset)
                 else:
                     record = self._read(value)
+                    ts = _ts(record)
                     stream = self._naming.stream(key, record.get("stream"), poll.lane)
-                    read = ColumnRecord(offset, next_offset, _ts(record), *self._content(record))
+                    read = ColumnRecord(offset, next_offset, ts, *self._content(record))
             except Refused as refused:
                 headers = ARROW_HEADERS if row in arrow else ()
                 dead_letters.append(refused.letter(offset, key, value, headers=headers))
@@ -75,10 +77,10 @@ class ColumnDecoder:
 
     def _table(self, value: bytes | None, offset: int, next_offset: int) -> ColumnTable:
         columns = read_columns(value)
-        target = None if columns.target is None else self._target(columns.target)
+        target, classes = (None, 0) if columns.target is None else self._target(columns.target)
         if target is not None and not np.isfinite(target).all():
             raise Refused("bad-column", "the target holds a number that is not finite")
-        return ColumnTable(offset, next_offset, columns.ts, target, columns.names, columns.values)
+        return ColumnTable(offset, next_offset, columns.ts, target, columns.names, columns.values, classes)
 
     def _read(self, value: bytes | None) -> dict[str, Any]:
         try:
@@ -88,12 +90,12 @@ class ColumnDecoder:
             refuse_unreadable(value, error)
         if type(record) is not dict:
             raise Refused("not-an-object", f"the record is {kind(record)}, not an object")
-        _ts(record)
         return record
 
-    def _content(self, record: dict[str, Any]) -> tuple[str | None, NDArray[np.float64] | SparseColumn]:
+    def _content(self, record: dict[str, Any]) -> tuple[str | None, NDArray[np.float64] | SparseColumn, int]:
+        """Name, values, and how many classes they are."""
         if record.get("target") is not None:
-            return None, self._target(record["target"])
+            return None, *self._target(record["target"])
         name = record.get("name")
         if type(name) is not str or not name:
             raise Refused("bad-column", f"name is {kind(name)}: neither a target nor a column with a name")
@@ -101,11 +103,11 @@ class ColumnDecoder:
         values = _numbers(record.get("values"), what)
         size, at = record.get("size"), record.get("at")
         if size is None and at is None:
-            return name, values
+            return name, values, 0
         if type(size) is not int or not 0 <= size <= MAX_ROWS:
             raise Refused("bad-column", f"{what}: size is {kind(size)}, not a number of rows")
         if at is None:
-            return name, values
+            return name, values, 0
         if type(at) is not list or any(type(row) is not int for row in at):
             raise Refused("bad-column", f"{what}: at is not an array of rows")
         try:
@@ -115,17 +117,19 @@ class ColumnDecoder:
             raise Refused("bad-column", f"{what} has a row outside [0, {size})") from None
         except ValueError as problem:
             raise Refused("bad-column", str(problem)) from None
-        return name, sparse
+        return name, sparse, 0
 
-    def _target(self, target: object) -> NDArray[np.float64]:
+    def _target(self, target: object) -> tuple[NDArray[np.float64], int]:
+        """The target, and how many classes it has; 0 if it holds numbers."""
         if self._target_type == "number":
-            return _numbers(target, "the target")
+            return _numbers(target, "the target"), 0
         if type(target) is not list or any(type(one) not in (str, int, bool) for one in target):
             raise Refused("bad-column", "the target is not an array of classes: strings, integers or booleans")
         if all(type(one) is int and abs(one) <= EXACT for one in target):
-            return np.array(target, dtype=np.float64)
+            return np.array(target, dtype=np.float64), len(set(target))
         numbers: dict[tuple[type, object], int] = {}
-        return np.array([numbers.setdefault((type(one), one), len(numbers)) for one in target], dtype=np.float64)
+        codes = [numbers.setdefault((type(one), one), len(numbers)) for one in target]
+        return np.array(codes, dtype=np.float64), len(numbers)
 
 
 def _ts(record: dict[str, Any]) -> int:
@@ -149,10 +153,12 @@ def _refuse_too_large(value: bytes | None) -> None:
 def _numbers(values: object, what: str) -> NDArray[np.float64]:
     if type(values) is not list:
         raise Refused("bad-column", f"{what}: the values are {kind(values)}, not an array")
-    if bool in set(map(type, values)):
-        raise Refused("bad-column", f"{what} holds a boolean, not a number")
     try:
-        return np.frombuffer(array("d", values), dtype=np.float64)
+        numbers = np.frombuffer(array("d", values), dtype=np.float64)
     except TypeError:
         wrong = next(one for one in values if type(one) not in (int, float))
         raise Refused("bad-column", f"{what} holds {kind(wrong)}, not a number") from None
+    # A boolean is taken for 0 or 1; columns without such numbers, most of them, need no look at every type.
+    if ((numbers == 0) | (numbers == 1)).any() and bool in map(type, values):
+        raise Refused("bad-column", f"{what} holds a boolean, not a number")
+    return numbers

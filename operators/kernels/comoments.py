@@ -1,7 +1,9 @@
 """Sums over instances from which all correlations or contingencies follow: they grow with features, merge by addition.
 
-Continuous: n, Σ x_j, Σ x_j x_k, in double-double numbers (about 106 bits; Dekker 1971). So no shift is needed against
-cancellation, and parts merge in any order with the same result but for the last of 106 bits.
+Continuous: n, Σ x_j, Σ x_j x_k, in double-double numbers (about 106 bits; Dekker 1971), and parts merge in any order
+with the same result but for the last of 106 bits. There is no shift against cancellation: with one, an absent feature
+would not be 0, and sums over the instances that have both of two features would be needed for every pair. Instead, what
+106 bits cannot hold is told apart from what they can: such a feature counts as constant.
 
 Discrete: how often each non-zero value of a feature occurs, and each pair of such values of two features. What stands
 at 0 follows by subtraction. For binary features that is one integer a pair.
@@ -25,8 +27,11 @@ from sluiceway.operators.kernels.pairwise import DISCARD_F, REMOVE_Y, compare
 from sluiceway.operators.kernels.shelf import FISHER_Z, MUTUAL_INFORMATION
 
 _SPLIT = 134217729.0
-_ROUNDING = 2.0**-90
-"""A variance below this share of the mean square is that of a constant feature."""
+_ROUNDING = 2.0**-100
+"""For each instance, the share of the mean square that a variance must lie above, or it is that of a constant feature.
+Every addition may lose 2**-105 of the sum, and all of them in the same direction."""
+_LEAST = 1e-270
+"""A sum of squares below this has lost digits at the lower end of the range."""
 
 
 class Sums(NamedTuple):
@@ -146,7 +151,8 @@ def comoment(sums: Sums, n: int, a: int, b: int) -> float:
 def variance(sums: Sums, n: int, a: int) -> float:
     """n Σ x² - (Σ x)²; 0 if no more than rounding."""
     found = comoment(sums, n, a, a)
-    return found if found > _ROUNDING * float(n) * sums.product_high[a, a] else 0.0
+    squares = float(n) * sums.product_high[a, a]
+    return found if found > _ROUNDING * float(n) * squares and sums.product_high[a, a] > _LEAST else 0.0
 
 
 @kernel
@@ -215,11 +221,11 @@ def dependence_of(
 @kernel
 def select(
     sums: Sums, features: Features, n: int, least: float, largest: bool, strict: bool, bit: float,
-    chosen: NDArray[np.int64], relevance: NDArray[np.float64],
+    chosen: NDArray[np.int64], relevance: NDArray[np.float64], varies: NDArray[np.bool_],
 ) -> int:  # fmt: skip
     """SAOLA over the features in order, from sums alone; how many it selects, and which: `chosen[:count]`.
 
-    `chosen` counts features from 0, the target left out; `relevance` is by feature, the target first.
+    `chosen` counts features from 0, the target left out; `relevance` and `varies` are by feature, the target first.
     """
     total = len(features.first) - 1
     size = np.zeros(total)
@@ -233,6 +239,7 @@ def select(
             size[f] = float(levels[f] - 1)
         if not 0.0 < size[f] < np.inf:
             size[f] = 0.0
+        varies[f] = size[f] > 0.0
     if size[0] == 0.0:
         return 0
     count = 0

@@ -30,7 +30,16 @@ _KERNELS = _digest_of_kernels()
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile when first called. No fastmath: sums must not depend on the machine's vector width."""
-    compiled: Any = numba.njit(nogil=True)(function)
+    return _compiled(function, numba.njit(nogil=True))
+
+
+def estimating_kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """For sums in whatever order is quickest here: their last digits differ between machines and may decide nothing."""
+    return _compiled(function, numba.njit(nogil=True, fastmath={"reassoc", "contract"}))
+
+
+def _compiled(function: Callable[P, R], compiler: Callable[[Callable[P, R]], Any]) -> Callable[P, R]:
+    compiled = compiler(function)
     try:
         compiled.enable_caching()
     except RuntimeError:  # nowhere to write

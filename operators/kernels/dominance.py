@@ -26,7 +26,7 @@ from sluiceway.operators.kernels.held import (
     Events,
     Held,
     arrive,
-    has_room,
+    goes_on,
     hold,
     note,
 )
@@ -57,9 +57,10 @@ def ranks_above(held: Held, y: int, f: int) -> bool:
 def learn_columns(
     columns: NDArray[np.float64], keys: NDArray[np.int64], start: int,
     shelf: Shelf, held: Held, events: Events, least: float, rule: int, limit: int,
+    until_change: bool,
 ) -> int:  # fmt: skip
     for i in range(start, len(columns)):
-        if not has_room(held, events):
+        if not goes_on(held, events, start, i, until_change):
             return i
         if not arrive(shelf, held, events, i, columns[i]):
             continue

@@ -32,7 +32,7 @@ class Held(NamedTuple):
     key: NDArray[np.int64]
     selected: NDArray[np.bool_]
     found: NDArray[np.float64]
-    """Scratch: dependences, in the order of `order`."""
+    """Scratch: what dependences are at most, in the order of `order`."""
     dominator: NDArray[np.int64]
     """The place of the column that keeps this one out of the selection; NOBODY if selected."""
 
@@ -87,8 +87,10 @@ def empty_events(columns: int, room: int, width: int) -> Events:
 
 
 @kernel
-def has_room(held: Held, events: Events) -> bool:
-    """For one more column, whatever it does to those that are held."""
+def goes_on(held: Held, events: Events, start: int, i: int, until_change: bool) -> bool:
+    """Whether column `i` is still for this call: no change to stop at before it, and room whatever it does."""
+    if until_change and i > start and (events.outcome[i - 1] == SELECTED or events.noted[0] > 0):
+        return False
     count = held.counts[HELD]
     return bool(count < len(held.order) and events.noted[0] + count < len(events.at))
 
@@ -150,6 +152,14 @@ def close_up(held: Held) -> None:
             held.order[kept] = place
             kept += 1
     held.counts[HELD] = kept
+
+
+@kernel
+def leave_out(held: Held, events: Events, i: int, place: int) -> None:
+    """The candidate was given a place, but there are too many."""
+    events.outcome[i] = LEFT_OUT
+    held.selected[place] = False
+    close_up(held)
 
 
 @kernel

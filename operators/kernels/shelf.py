@@ -25,6 +25,7 @@ from sluiceway.operators.kernels.contingency import (
     unpack,
 )
 from sluiceway.operators.kernels.correlation import dot, rounded, standardise
+from sluiceway.operators.kernels.nearly import SURE, nearly
 
 TARGET, CANDIDATE, FIRST_HELD = 0, 1, 2
 FISHER_Z, SYMMETRIC_UNCERTAINTY, MUTUAL_INFORMATION = 0, 1, 2
@@ -37,12 +38,14 @@ _AT_A_TIME = 8
 
 
 class Shelf(NamedTuple):
-    """A continuous shelf has `floats` alone, a discrete one all but `floats`."""
+    """A continuous shelf has `floats` and `thin` alone, a discrete one all the others."""
 
     measure: int
     rows: int
     # by place
     floats: NDArray[np.float64]
+    thin: NDArray[np.float32]
+    """The same in half the bytes, for estimates; there once `estimate` has been called."""
     bits: NDArray[np.uint64]
     codes: NDArray[np.int32]
     coded: NDArray[np.bool_]
@@ -66,6 +69,7 @@ def empty_shelf(measure: int, rows: int, places: int) -> Shelf:
         measure=measure,
         rows=rows,
         floats=np.zeros((places, 0 if discrete else rows)),
+        thin=np.zeros((places, 0 if discrete else rows), dtype=np.float32),
         bits=np.zeros((places, -(-rows // 64) if discrete else 0), dtype=np.uint64),
         codes=np.zeros((places, rows if discrete else 0), dtype=np.int32),
         coded=np.zeros(places, dtype=np.bool_),
@@ -79,22 +83,23 @@ def empty_shelf(measure: int, rows: int, places: int) -> Shelf:
     )
 
 
-BY_PLACE = ("floats", "bits", "codes", "coded", "levels", "ones", "content")
+BY_PLACE = ("floats", "thin", "bits", "codes", "coded", "levels", "ones", "content")
 
 
 def with_places(shelf: Shelf, places: int) -> Shelf:
     """The same columns, and room for more."""
-    more = places - len(shelf.levels)
     grown: dict[str, Any] = {}
     for field in BY_PLACE:
         array = getattr(shelf, field)
-        grown[field] = np.concatenate((array, np.zeros((more, *array.shape[1:]), dtype=array.dtype)))
+        grown[field] = np.zeros((places, *array.shape[1:]), dtype=array.dtype)  # no memory before it is written to
+        used = np.flatnonzero(shelf.coded) if field == "codes" else slice(len(array))
+        grown[field][used] = array[used]
     return shelf._replace(**grown)
 
 
 @kernel
 def put(shelf: Shelf, place: int, x: NDArray[np.float64]) -> bool:
-    """The column onto the shelf, in O(N); whether it varies at all."""
+    """The column onto the shelf; whether it varies at all. O(N), or O(N log N) for codes of more than two values."""
     if shelf.measure == FISHER_Z:
         return standardise(x, shelf.floats[place], shelf.strand)
     levels = pack(x, shelf.bits[place])
@@ -124,6 +129,7 @@ def settle(shelf: Shelf, place: int) -> None:
 def move(shelf: Shelf, origin: int, place: int) -> None:
     if shelf.measure == FISHER_Z:
         shelf.floats[place] = shelf.floats[origin]
+        shelf.thin[place] = shelf.thin[origin]
         return
     shelf.bits[place] = shelf.bits[origin]
     if shelf.coded[origin]:
@@ -166,18 +172,26 @@ def dependence(shelf: Shelf, a: int, b: int) -> float:
 
 
 @kernel
-def dependences(
-    shelf: Shelf, a: int, places: NDArray[np.int64], start: int, count: int, found: NDArray[np.float64]
-) -> int:
-    """Of column a and those at `places[start:]`, some at a time: up to where they are found. A few too many cost less
-    than a loop that stops and starts.
+def estimate(shelf: Shelf, place: int) -> None:
+    """Make a column ready for `at_most`."""
+    if shelf.measure == FISHER_Z:
+        thin, floats = shelf.thin[place], shelf.floats[place]
+        for row in range(len(thin)):
+            thin[row] = np.float32(floats[row])
+
+
+@kernel
+def at_most(shelf: Shelf, places: NDArray[np.int64], start: int, count: int, found: NDArray[np.float64]) -> int:
+    """What the candidate's dependences on those at `places[start:]` are at most; up to where they are found.
+
+    Some at a time: a few too many cost less than a loop that stops and starts. Discrete columns have no estimate.
     """
     if shelf.measure != FISHER_Z:
-        found[start] = dependence(shelf, a, places[start])
-        return start + 1
+        found[start:count] = np.inf
+        return count
     stop = min(start + _AT_A_TIME, count)
     for s in range(start, stop):
-        found[s] = rounded(dot(shelf.floats[places[s]], shelf.floats[a], shelf.strand))
+        found[s] = abs(nearly(shelf.thin[places[s]], shelf.thin[CANDIDATE])) + SURE
     return stop
 
 

@@ -19,7 +19,8 @@ The model is never fitted again. With Q at hand, the new column is made orthogon
 for rounding), and its correlation r with e gives the t test of its coefficient: t² = ν r² / (1 - r²), ν = N - |S| -
 2. The SAOLA paper does not print its wealth and payout; the defaults are the pair that gives its madelon row. The
 intercept is real: columns and target are centred. A column that the model explains already is redundant, and its
-verdict names the feature that explains most of it. A feature's weight is |r| when it entered.
+verdict names the feature that explains most of it. A feature's weight is |r| when it entered. At `max_features`, a
+column that would enter is left out and counted, and earns nothing.
 """
 
 from __future__ import annotations
@@ -36,17 +37,18 @@ from sluiceway.operators.kernels.correlation import dot, rounded
 from sluiceway.operators.kernels.held import (
     HELD,
     IRRELEVANT,
+    LEFT_OUT,
     REDUNDANT,
     SELECTED,
     Events,
     Held,
     arrive,
-    has_room,
+    goes_on,
     hold,
 )
 from sluiceway.operators.kernels.shelf import CANDIDATE, FIRST_HELD, FISHER_Z, TARGET, Shelf
 from sluiceway.operators.kernels.tails import correlation_tail
-from sluiceway.operators.selectors.columns import Block, ShelfSelector
+from sluiceway.operators.selectors.columns import MAX_FEATURES, Block, ShelfSelector
 from sluiceway.operators.selectors.params import share
 
 WEALTH, TESTED = 0, 1
@@ -87,9 +89,10 @@ def explain(shelf: Shelf, q: NDArray[np.float64]) -> None:
 def learn_columns(
     columns: NDArray[np.float64], keys: NDArray[np.int64], start: int,
     shelf: Shelf, held: Held, events: Events, ration: NDArray[np.float64], payout: float,
+    limit: int, until_change: bool,
 ) -> int:  # fmt: skip
     for i in range(start, len(columns)):
-        if not has_room(held, events):
+        if not goes_on(held, events, start, i, until_change):
             return i
         ration[TESTED] += 1
         alpha = ration[WEALTH] / (2 * ration[TESTED])
@@ -111,13 +114,15 @@ def learn_columns(
             continue
         events.by[i, 0] = 0
         r = rounded(dot(x, shelf.floats[TARGET], shelf.strand))
-        if correlation_tail(r * r, shelf.rows - count - 2) < alpha:
+        if not correlation_tail(r * r, shelf.rows - count - 2) < alpha:
+            events.outcome[i] = IRRELEVANT
+        elif count >= limit:
+            events.outcome[i] = LEFT_OUT
+        else:
             events.outcome[i] = SELECTED
             ration[WEALTH] += payout
             hold(shelf, held, count, r, keys[i])
             explain(shelf, x)
-        else:
-            events.outcome[i] = IRRELEVANT
     return len(columns)
 
 
@@ -137,15 +142,15 @@ class AlphaInvesting(ShelfSelector):
     NAME: ClassVar[str] = "alpha-investing"
     KERNEL = learn_columns
 
-    def __init__(self, *, wealth: float = 0.05, payout: float = 0.05) -> None:
-        super().__init__(measure=FISHER_Z)
+    def __init__(self, *, wealth: float = 0.05, payout: float = 0.05, max_features: int = MAX_FEATURES) -> None:
+        super().__init__(measure=FISHER_Z, max_features=max_features)
         self._wealth = share("wealth", wealth)
         self._payout = share("payout", payout)
         self._ration = np.array((self._wealth, 0.0))
 
     @property
     def params(self) -> dict[str, Any]:
-        return {"wealth": self._wealth, "payout": self._payout}
+        return {"wealth": self._wealth, "payout": self._payout, "max_features": self._max_features}
 
     def metrics(self) -> dict[str, float]:
         return super().metrics() | {"wealth": float(self._ration[WEALTH])}
@@ -163,7 +168,8 @@ class AlphaInvesting(ShelfSelector):
         for place in range(FIRST_HELD, FIRST_HELD + len(state["names"])):
             explain(self._shelf, self._shelf.floats[place])
 
-    def _learn_columns(self, block: Block, start: int, events: Events) -> int:
+    def _learn_columns(self, block: Block, start: int, events: Events, until_change: bool) -> int:
         return learn_columns(
-            block.columns, block.keys, start, self._shelf, self._held, events, self._ration, self._payout
-        )
+            block.columns, block.keys, start, self._shelf, self._held, events, self._ration, self._payout,
+            self._max_features, until_change,
+        )  # fmt: skip

@@ -24,15 +24,19 @@ from sluiceway.operators.kernels.shelf import (
     TARGET,
     Shelf,
     empty_shelf,
+    estimate,
     put,
     settle,
     with_places,
 )
+from sluiceway.operators.selectors.params import refuse_other_state, whole_number
 from sluiceway.schemas.columns import SparseColumn
 
 _FLOATS, _INTEGERS, _CODES, _WORDS = np.dtype("<f8"), np.dtype("<i8"), np.dtype("<i4"), np.dtype("<u8")
 _FEW_PLACES = 16
 _ROOM_FOR_EVENTS = 1024
+MAX_FEATURES = 10_000
+"""Columns held, unless a selector is told otherwise."""
 
 REASONS = {
     holding.SELECTED: "selected",
@@ -48,8 +52,14 @@ _PLAIN = {outcome: Verdict(outcome == holding.SELECTED, (), reason) for outcome,
 class Block(NamedTuple):
     """Columns as the kernels read them."""
 
+    names: list[str]
     columns: NDArray[np.float64]
     keys: NDArray[np.int64]
+    one_by_one: bool
+    """A name comes again: of a column that is held, or twice in the block."""
+
+    def part(self, start: int, stop: int) -> Block:
+        return Block(self.names[start:stop], self.columns[start:stop], self.keys[start:stop], self.one_by_one)
 
 
 class ShelfSelector(ABC):
@@ -58,9 +68,12 @@ class ShelfSelector(ABC):
     NAME: ClassVar[str]
     STATE_VERSION: ClassVar[int] = 1
     KERNEL: ClassVar[Callable[..., Any]]
+    HOLDS_REDUNDANT: ClassVar[bool] = False
+    """Whether a redundant column is held, because it may be selected later."""
 
-    def __init__(self, *, measure: int, width: int = 1) -> None:
+    def __init__(self, *, measure: int, max_features: int, width: int = 1) -> None:
         self._measure = measure
+        self._max_features = whole_number("max_features", max_features, least=1, most=2**30)
         self._width = width  # how many columns together can make one redundant
         self._targets = 0
         self._target = np.zeros(0)
@@ -72,7 +85,7 @@ class ShelfSelector(ABC):
         self._held: Held = empty_held(FIRST_HELD)
 
     @abstractmethod
-    def _learn_columns(self, block: Block, start: int, events: Events) -> int:
+    def _learn_columns(self, block: Block, start: int, events: Events, until_change: bool) -> int:
         """The algorithm: columns from `start` in turn, as long as there is room; the next column to do."""
 
     @property
@@ -86,7 +99,7 @@ class ShelfSelector(ABC):
 
     @classmethod
     def is_compiled(cls) -> bool:
-        kernels: tuple[Callable[..., Any], ...] = (cls.KERNEL, keys_of_blob, put, settle)
+        kernels: tuple[Callable[..., Any], ...] = (cls.KERNEL, keys_of_blob, put, settle, estimate)
         return all(map(is_compiled, kernels))
 
     @classmethod
@@ -109,6 +122,10 @@ class ShelfSelector(ABC):
         return len(self._target)
 
     @property
+    def needs_numbers(self) -> bool:
+        return self._measure == FISHER_Z
+
+    @property
     def selected(self) -> list[Selected]:
         places = self._held.order[: self._held.counts[HELD]]
         places = places[self._held.selected[places]]
@@ -118,17 +135,18 @@ class ShelfSelector(ABC):
         return list(map(Selected, names, self._held.relevance[places].tolist(), self._held.since[places].tolist()))
 
     def metrics(self) -> dict[str, float]:
-        """Of this generation: columns found irrelevant, constant or redundant (at once or later)."""
+        """Of this generation: columns found irrelevant, constant or redundant (at once or later), or left out."""
         tally = self._tally.tolist()
         return {
             "irrelevant": tally[holding.IRRELEVANT] + tally[holding.CONSTANT] + tally[holding.ONE_CLASS],
             "constant": tally[holding.CONSTANT],
             "single_class_target": int(self.rows > 0 and self._held.counts[TARGET_VARIES] == 0),
             "redundant": tally[holding.REDUNDANT] + self._removals,
+            "columns_left_out": tally[holding.LEFT_OUT],
         }
 
     def begin(self, target: ArrayLike) -> None:
-        values = _column("target", "the target", target)
+        values = np.array(_column("target", "the target", target), dtype=np.float64)
         if len(values) == 0:
             raise ValueError("the target has no rows")
         _refuse_non_finite("the target", values)
@@ -140,14 +158,35 @@ class ShelfSelector(ABC):
     def learn_features(
         self, names: Sequence[str], columns: NDArray[Any] | Sequence[ArrayLike | SparseColumn]
     ) -> list[Verdict]:
-        names = list(names)
-        block = self._block(names, columns)
-        if len(set(names)) == len(names) and self._numbers.keys().isdisjoint(names):
-            return self._learn(names, block)
-        # Whether a name may come again depends on what the columns before it do: tried on a copy first.
-        trial = type(self).from_state(self.state())
-        trial._learn_in_turn(names, block)  # noqa: SLF001
-        return self._learn_in_turn(names, block)
+        return self.advance(self.prepare(names, columns), 0, len(names))
+
+    def holds(self, name: str) -> bool:
+        return name in self._numbers
+
+    def prepare(
+        self, names: Sequence[str], columns: NDArray[Any] | Sequence[ArrayLike | SparseColumn]
+    ) -> Block:
+        block = self._block(list(names), columns)
+        if len(names) == 1 and block.one_by_one:
+            self._refuse_selected(names[0])
+        elif block.one_by_one:
+            # Whether a name may come again depends on what the columns before it do: tried on a copy.
+            type(self).from_state(self.state()).advance(block, 0, len(names))
+        return block
+
+    def advance(self, block: Block, start: int, stop: int, *, until_change: bool = False) -> list[Verdict]:
+        if not block.one_by_one:
+            return self._learn(block.part(start, stop), until_change)
+        verdicts: list[Verdict] = []
+        for at in range(start, stop):
+            name = block.names[at]
+            if self.holds(name):
+                self._refuse_selected(name)
+                self._make_way(name)
+            verdicts += self._learn(block.part(at, at + 1), until_change)
+            if until_change and verdicts[-1].changes:
+                break
+        return verdicts
 
     def state(self) -> dict[str, Any]:
         places = self._held.order[: self._held.counts[HELD]]
@@ -169,13 +208,7 @@ class ShelfSelector(ABC):
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        if state.get("operator") != cls.NAME:
-            raise ValueError(f"this is the state of {state.get('operator')!r}, not of {cls.NAME!r}")
-        if state.get("state_version") != cls.STATE_VERSION:
-            raise ValueError(
-                f"this state of {cls.NAME!r} has version {state.get('state_version')!r}; "
-                f"this release of sluiceway reads version {cls.STATE_VERSION}"
-            )
+        refuse_other_state(state, cls.NAME, cls.STATE_VERSION)
         model = cls(**state["params"])
         if state["targets"]:
             model._restore(state)
@@ -215,6 +248,7 @@ class ShelfSelector(ABC):
     def _restore_column(self, place: int, column: bytes) -> None:
         if self._measure == FISHER_Z:
             self._shelf.floats[place] = np.frombuffer(column, dtype=_FLOATS)
+            estimate(self._shelf, place)
             return
         if self._shelf.levels[place] > 2:
             self._shelf.codes[place] = np.frombuffer(column, dtype=_CODES)
@@ -266,43 +300,58 @@ class ShelfSelector(ABC):
             sums = table.sum(axis=1)
         for at in np.flatnonzero(~np.isfinite(sums)).tolist():
             _refuse_non_finite(f"column {names[at]!r}", table[at])
-        return Block(_read_only(table), feature_keys(names))
+        again = len(set(names)) < len(names) or not self._numbers.keys().isdisjoint(names)
+        return Block(names, _read_only(table), feature_keys(names), again)
 
-    def _learn(self, names: Sequence[str], block: Block) -> list[Verdict]:
+    def _learn(self, block: Block, until_change: bool) -> list[Verdict]:
         verdicts: list[Verdict] = []
-        events = empty_events(len(names), 0, self._width)
+        total = len(block.names)
+        events = empty_events(total, 0, self._width)
         first = self.version + 1
         at = 0
-        while at < len(names):
+        while at < total:
             count = int(self._held.counts[HELD])
             self._grow(FIRST_HELD + count + 1)
-            room = empty_events(0, count + len(names) - at + _ROOM_FOR_EVENTS, self._width)
+            room = empty_events(0, count + total - at + _ROOM_FOR_EVENTS, self._width)
             events = room._replace(outcome=events.outcome, by=events.by)
-            done = self._learn_columns(block, at, events)
+            done = self._learn_columns(block, at, events, until_change)
             if done == at:
-                raise RuntimeError(f"no room for column {names[at]!r}")
-            verdicts += self._verdicts(names, first, at, done, events)
+                raise RuntimeError(f"no room for column {block.names[at]!r}")
+            verdicts += self._verdicts(block.names, first, at, done, events)
             at = done
+            if until_change and verdicts[-1].changes:
+                break
         return verdicts
 
-    def _learn_in_turn(self, names: Sequence[str], block: Block) -> list[Verdict]:
-        verdicts = []
-        for at, name in enumerate(names):
-            if name in self._numbers:
-                self._come_again(name)
-            one = Block(block.columns[at : at + 1], block.keys[at : at + 1])
-            verdicts += self._learn((name,), one)
-        return verdicts
-
-    def _come_again(self, name: str) -> None:
+    def _refuse_selected(self, name: str) -> None:
         """A column that is held comes again under its name."""
-        raise ValueError(f"column {name!r} is selected already")
+        if self._is_selected(name):
+            raise ValueError(f"column {name!r} is selected already")
+
+    def _is_selected(self, name: str) -> bool:
+        """Of a column that is held."""
+        return True
+
+    def _make_way(self, name: str) -> None:
+        """Give up a column that is held but not selected."""
+        raise NotImplementedError(f"column {name!r} is held")
+
+    def _remember(self, number: int, name: str) -> None:
+        self._names[number], self._numbers[name] = name, number
+
+    def _forget(self, number: int) -> None:
+        del self._numbers[self._names.pop(number)]
 
     def _verdicts(self, names: Sequence[str], first: int, start: int, stop: int, events: Events) -> list[Verdict]:
         """Of the block's columns [start, stop); `first` is the number of the block's first column."""
         outcomes = events.outcome[start:stop].tolist()
         self._tally += np.bincount(events.outcome[start:stop], minlength=len(REASONS))
         verdicts = list(map(_PLAIN.__getitem__, outcomes))
+        held_now = events.outcome[start:stop] == holding.SELECTED
+        if self.HOLDS_REDUNDANT:
+            held_now |= events.outcome[start:stop] == holding.REDUNDANT
+        for at in (start + np.flatnonzero(held_now)).tolist():
+            self._remember(first + at, names[at])
 
         def name_of(number: int) -> str:
             return names[number - first] if number >= first else self._names[number]
@@ -320,11 +369,8 @@ class ShelfSelector(ABC):
             by = tuple(name_of(other) for other in events.because[event].tolist() if other)
             verdicts[at] = verdicts[at]._replace(removed=(*verdicts[at].removed, Removed(feature, by)))
             self._removals += 1
-        held_now = np.isin(events.outcome[start:stop], (holding.SELECTED, holding.REDUNDANT)).any()
-        if held_now or events.noted[0]:
-            numbers = self._held.number[self._held.order[: self._held.counts[HELD]]].tolist()
-            self._names = {number: name_of(number) for number in numbers}
-            self._numbers = {name: number for number, name in self._names.items()}
+            if not self.HOLDS_REDUNDANT:
+                self._forget(number)
         return verdicts
 
 
@@ -334,13 +380,14 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     return view
 
 
-def _column(name: str, shown: str, column: ArrayLike | SparseColumn) -> NDArray[np.float64]:
+def _column(name: str, shown: str, column: ArrayLike | SparseColumn) -> NDArray[Any]:
+    """Not copied if it need not be."""
     if isinstance(column, SparseColumn):
         return column.dense(name)
     given = np.asarray(column)
     if given.ndim != 1 or (given.dtype.kind not in "fiub" and given.size):
         raise ValueError(f"{shown} is not a list of numbers")
-    return np.array(given, dtype=np.float64)
+    return given
 
 
 def _refuse_non_finite(shown: str, values: NDArray[np.float64]) -> None:

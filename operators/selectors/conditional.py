@@ -10,25 +10,40 @@ import numpy as np
 from sluiceway.operators.kernels.held import HELD
 from sluiceway.operators.kernels.independence import Tests, correlate
 from sluiceway.operators.kernels.shelf import FIRST_HELD, FISHER_Z, SYMMETRIC_UNCERTAINTY
-from sluiceway.operators.selectors.columns import ShelfSelector
+from sluiceway.operators.selectors.columns import MAX_FEATURES, ShelfSelector
 from sluiceway.operators.selectors.params import critical_value, one_of, share, whole_number
 
 TESTS = {"fisher-z": FISHER_Z, "g2": SYMMETRIC_UNCERTAINTY}
 
 
 class ConditionalSelector(ShelfSelector):
-    """`test` chooses the test, `significance` its level, `max_subset` how many columns it may condition on."""
+    """`test` chooses the test, `significance` its level, `max_subset` how many columns it may condition on.
 
-    def __init__(self, *, test: str = "fisher-z", significance: float = 0.01, max_subset: int = 3) -> None:
+    At `max_features` candidates, a column that removes none of them is left out and counted.
+    """
+
+    def __init__(
+        self,
+        *,
+        test: str = "fisher-z",
+        significance: float = 0.01,
+        max_subset: int = 3,
+        max_features: int = MAX_FEATURES,
+    ) -> None:
         self._test = one_of("test", test, list(TESTS))
         self._significance = share("significance", significance)
         self._max_subset = whole_number("max_subset", max_subset, least=1, most=10)
-        super().__init__(measure=TESTS[test], width=self._max_subset)
+        super().__init__(measure=TESTS[test], width=self._max_subset, max_features=max_features)
         self._tests = self._make_tests(0)
 
     @property
     def params(self) -> dict[str, Any]:
-        return {"test": self._test, "significance": self._significance, "max_subset": self._max_subset}
+        return {
+            "test": self._test,
+            "significance": self._significance,
+            "max_subset": self._max_subset,
+            "max_features": self._max_features,
+        }
 
     def _make_tests(self, places: int) -> Tests:
         most = self._max_subset

@@ -23,6 +23,7 @@ from typing import Any, ClassVar
 
 from sluiceway.operators.kernels.dominance import AT_LEAST
 from sluiceway.operators.kernels.shelf import SYMMETRIC_UNCERTAINTY
+from sluiceway.operators.selectors.columns import MAX_FEATURES
 from sluiceway.operators.selectors.params import least_relevance, share
 from sluiceway.operators.selectors.ranked import RankedSelector
 
@@ -40,7 +41,7 @@ class FCBF(RankedSelector):
 
     NAME: ClassVar[str] = "fcbf"
 
-    def __init__(self, *, delta: float = 0.0, max_features: int = 10_000) -> None:
+    def __init__(self, *, delta: float = 0.0, max_features: int = MAX_FEATURES) -> None:
         super().__init__(measure=SYMMETRIC_UNCERTAINTY, rule=AT_LEAST, max_features=max_features)
         self._delta = share("delta", delta, zero=True)
 

@@ -35,8 +35,9 @@ from sluiceway.operators.kernels.held import (
     Held,
     arrive,
     close_up,
-    has_room,
+    goes_on,
     hold,
+    leave_out,
     note_subset,
 )
 from sluiceway.operators.kernels.independence import Tests, correlate, independent, rename, separating
@@ -48,10 +49,10 @@ from sluiceway.operators.selectors.conditional import ConditionalSelector
 @kernel
 def learn_columns(
     columns: NDArray[np.float64], keys: NDArray[np.int64], start: int,
-    shelf: Shelf, held: Held, events: Events, tests: Tests,
+    shelf: Shelf, held: Held, events: Events, tests: Tests, limit: int, until_change: bool,
 ) -> int:  # fmt: skip
     for i in range(start, len(columns)):
-        if not has_room(held, events):
+        if not goes_on(held, events, start, i, until_change):
             return i
         if not arrive(shelf, held, events, i, columns[i]):
             continue
@@ -85,6 +86,8 @@ def learn_columns(
                 note_subset(held, events, i, REMOVED, y, tests.subset, size)
         if removed:
             close_up(held)
+        elif count >= limit:
+            leave_out(held, events, i, place)
     return len(columns)
 
 
@@ -102,5 +105,8 @@ class OSFS(ConditionalSelector):
     NAME: ClassVar[str] = "osfs"
     KERNEL = learn_columns
 
-    def _learn_columns(self, block: Block, start: int, events: Events) -> int:
-        return learn_columns(block.columns, block.keys, start, self._shelf, self._held, events, self._tests)
+    def _learn_columns(self, block: Block, start: int, events: Events, until_change: bool) -> int:
+        return learn_columns(
+            block.columns, block.keys, start, self._shelf, self._held, events, self._tests, self._max_features,
+            until_change,
+        )  # fmt: skip

@@ -1,9 +1,9 @@
-"""Hyper-parameters of selectors, checked at once: each a plain value, or `ValueError` naming it."""
+"""What selectors are made of, checked at once: hyper-parameters (`ValueError` naming the one), or a state."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from statistics import NormalDist
 from typing import Any
@@ -52,3 +52,13 @@ def whole_number(name: str, value: Any, *, least: int, most: int) -> int:
     if value > most:
         raise ValueError(f"{name} must be at most {most}, not {value!r}")
     return int(value)
+
+
+def refuse_other_state(state: Mapping[str, Any], operator: str, version: int) -> None:
+    if state.get("operator") != operator:
+        raise ValueError(f"this is the state of {state.get('operator')!r}, not of {operator!r}")
+    if state.get("state_version") != version:
+        raise ValueError(
+            f"this state of {operator!r} has version {state.get('state_version')!r}; "
+            f"this release of sluiceway reads version {version}"
+        )

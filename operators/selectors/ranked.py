@@ -8,33 +8,28 @@ from typing import Any
 
 import numpy as np
 
-from sluiceway.operators.kernels import held as holding
 from sluiceway.operators.kernels.dominance import learn_columns
 from sluiceway.operators.kernels.held import HELD, NOBODY, Events
 from sluiceway.operators.kernels.shelf import FIRST_HELD
 from sluiceway.operators.selectors.columns import Block, ShelfSelector
-from sluiceway.operators.selectors.params import whole_number
 
 
 class RankedSelector(ShelfSelector):
     """At `max_features` relevant columns held, more are left out and counted."""
 
     KERNEL = learn_columns
+    HOLDS_REDUNDANT = True
 
     def __init__(self, *, measure: int, rule: int, max_features: int) -> None:
-        super().__init__(measure=measure)
+        super().__init__(measure=measure, max_features=max_features)
         self._rule = rule
-        self._max_features = whole_number("max_features", max_features, least=1, most=2**30)
 
     @abstractmethod
     def _least(self) -> float:
         """The least relevance that is held at all."""
 
     def metrics(self) -> dict[str, float]:
-        return super().metrics() | {
-            "held": int(self._held.counts[HELD]),
-            "columns_left_out": int(self._tally[holding.LEFT_OUT]),
-        }
+        return super().metrics() | {"held": int(self._held.counts[HELD])}
 
     def state(self) -> dict[str, Any]:
         places = self._held.order[: self._held.counts[HELD]]
@@ -49,22 +44,24 @@ class RankedSelector(ShelfSelector):
         self._held.dominator[places] = np.where(dominator == NOBODY, NOBODY, dominator + FIRST_HELD)
         self._held.selected[places] = dominator == NOBODY
 
-    def _learn_columns(self, block: Block, start: int, events: Events) -> int:
+    def _learn_columns(self, block: Block, start: int, events: Events, until_change: bool) -> int:
         return learn_columns(
             block.columns, block.keys, start, self._shelf, self._held, events,
-            self._least(), self._rule, self._max_features,
+            self._least(), self._rule, self._max_features, until_change,
         )  # fmt: skip
 
-    def _come_again(self, name: str) -> None:
+    def _is_selected(self, name: str) -> bool:
+        return bool(self._held.selected[self._held.order[self._rank(name)]])
+
+    def _make_way(self, name: str) -> None:
         """A column that is held but not selected makes way for its successor; it dominates nothing."""
-        held = self._held
-        count = int(held.counts[HELD])
-        places = held.order[:count]
-        at = int(np.flatnonzero(held.number[places] == self._numbers[name])[0])
-        place = int(places[at])
-        if held.selected[place]:
-            super()._come_again(name)
+        held, count, at = self._held, int(self._held.counts[HELD]), self._rank(name)
+        place = int(held.order[at])
         held.order[at : count - 1] = held.order[at + 1 : count].copy()
         held.order[count - 1] = place
         held.counts[HELD] -= 1
-        del self._names[self._numbers.pop(name)]
+        self._forget(self._numbers[name])
+
+    def _rank(self, name: str) -> int:
+        places = self._held.order[: self._held.counts[HELD]]
+        return int(np.flatnonzero(self._held.number[places] == self._numbers[name])[0])

@@ -21,6 +21,10 @@ Y that is removed stays removed even if F itself is discarded later. Any dep(F, 
 relevances are. `ties = "strict"` has > where the rule has >=, as the published figures for discrete data do: then every
 copy of a column is kept. With "inclusive", two columns that determine each other are redundant even where nothing can
 lie above δ₂ (both equal the target).
+
+With Fisher-Z, most pairs are settled by an estimate of dep(F, Y) that says how large it is at most; what that leaves
+open is decided by the sum of fixed order, so that no estimate ever decides. At `max_features` selected columns, one
+more is left out and counted.
 """
 
 from __future__ import annotations
@@ -34,6 +38,7 @@ from sluiceway.operators.kernels.compile import kernel
 from sluiceway.operators.kernels.held import (
     HELD,
     IRRELEVANT,
+    LEFT_OUT,
     REDUNDANT,
     REMOVED,
     SELECTED,
@@ -42,13 +47,22 @@ from sluiceway.operators.kernels.held import (
     Held,
     arrive,
     close_up,
-    has_room,
+    goes_on,
     hold,
     note,
 )
 from sluiceway.operators.kernels.pairwise import DISCARD_F, REMOVE_Y, compare
-from sluiceway.operators.kernels.shelf import CANDIDATE, MEASURES, TARGET, Shelf, dependence, dependences, equivalent
-from sluiceway.operators.selectors.columns import Block, ShelfSelector
+from sluiceway.operators.kernels.shelf import (
+    CANDIDATE,
+    MEASURES,
+    TARGET,
+    Shelf,
+    at_most,
+    dependence,
+    equivalent,
+    estimate,
+)
+from sluiceway.operators.selectors.columns import MAX_FEATURES, Block, ShelfSelector
 from sluiceway.operators.selectors.params import least_relevance, measure_of, one_of, share
 
 
@@ -56,9 +70,10 @@ from sluiceway.operators.selectors.params import least_relevance, measure_of, on
 def learn_columns(
     columns: NDArray[np.float64], keys: NDArray[np.int64], start: int,
     shelf: Shelf, held: Held, events: Events, least: float, largest: bool, strict: bool,
+    limit: int, until_change: bool,
 ) -> int:  # fmt: skip
     for i in range(start, len(columns)):
-        if not has_room(held, events):
+        if not goes_on(held, events, start, i, until_change):
             return i
         if not arrive(shelf, held, events, i, columns[i]):
             continue
@@ -67,14 +82,17 @@ def learn_columns(
             events.outcome[i] = IRRELEVANT
             continue
         events.outcome[i] = SELECTED
+        estimate(shelf, CANDIDATE)
         removed = 0
         ready = 0
         for s in range(held.counts[HELD]):
             y = held.order[s]
             dep_Y = held.relevance[y]
             if s == ready:
-                ready = dependences(shelf, CANDIDATE, held.order, s, held.counts[HELD], held.found)
-            v = held.found[s]
+                ready = at_most(shelf, held.order, s, held.counts[HELD], held.found)
+            if held.found[s] < (max(dep_F, dep_Y) if largest else min(dep_F, dep_Y)):
+                continue
+            v = dependence(shelf, CANDIDATE, y)
             same = equivalent(shelf, CANDIDATE, y, v)
             found = compare(dep_F, dep_Y, v, same, largest, strict)
             if found == DISCARD_F:
@@ -86,6 +104,8 @@ def learn_columns(
                 removed += 1
         if removed:
             close_up(held)
+        if events.outcome[i] == SELECTED and held.counts[HELD] >= limit:
+            events.outcome[i] = LEFT_OUT
         if events.outcome[i] == SELECTED:
             hold(shelf, held, held.counts[HELD], dep_F, keys[i])
     return len(columns)
@@ -117,8 +137,9 @@ class Saola(ShelfSelector):
         ties: str = "inclusive",
         significance: float = 0.01,
         delta: float = 0.0,
+        max_features: int = MAX_FEATURES,
     ) -> None:
-        super().__init__(measure=MEASURES[measure_of(measure)])
+        super().__init__(measure=MEASURES[measure_of(measure)], max_features=max_features)
         self._bound = one_of("bound", bound, ("min", "max"))
         self._ties = one_of("ties", ties, ("inclusive", "strict"))
         self._significance = share("significance", significance)
@@ -129,15 +150,16 @@ class Saola(ShelfSelector):
             "ties": ties,
             "significance": self._significance,
             "delta": self._delta,
+            "max_features": self._max_features,
         }
 
     @property
     def params(self) -> dict[str, Any]:
         return dict(self._params)
 
-    def _learn_columns(self, block: Block, start: int, events: Events) -> int:
+    def _learn_columns(self, block: Block, start: int, events: Events, until_change: bool) -> int:
         least = least_relevance(self._measure, self.rows, self._significance, self._delta)
         return learn_columns(
             block.columns, block.keys, start, self._shelf, self._held, events,
-            least, self._bound == "max", self._ties == "strict",
+            least, self._bound == "max", self._ties == "strict", self._max_features, until_change,
         )  # fmt: skip

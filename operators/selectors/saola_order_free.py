@@ -24,6 +24,7 @@ from typing import Any, ClassVar
 
 from sluiceway.operators.kernels.dominance import ABOVE, ABOVE_STRICT
 from sluiceway.operators.kernels.shelf import MEASURES
+from sluiceway.operators.selectors.columns import MAX_FEATURES
 from sluiceway.operators.selectors.params import least_relevance, measure_of, one_of, share
 from sluiceway.operators.selectors.ranked import RankedSelector
 
@@ -49,7 +50,7 @@ class SaolaOrderFree(RankedSelector):
         ties: str = "inclusive",
         significance: float = 0.01,
         delta: float = 0.0,
-        max_features: int = 10_000,
+        max_features: int = MAX_FEATURES,
     ) -> None:
         rule = ABOVE if one_of("ties", ties, ("inclusive", "strict")) == "inclusive" else ABOVE_STRICT
         super().__init__(measure=MEASURES[measure_of(measure)], rule=rule, max_features=max_features)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
+
+import numpy as np
 
 from sluiceway.operators.contract import ColumnSelector, Verdict
 from sluiceway.operators.stages.emission import Reason
@@ -50,6 +51,8 @@ class ColumnStream:
         self._redundant: dict[str, tuple[str, ...]] = {}
         """Features of the last snapshot that have left since, and what made them redundant, since the target came."""
         self._snapshots = Snapshots(name, lane, config)
+        self._changed = False
+        """Whether the selection differs from the last snapshot's; kept up to date where something depends on it."""
 
     def process(self, batch: Sequence[Record], raw: RawRecords) -> StreamOutput:
         output = StreamOutput([])
@@ -63,41 +66,39 @@ class ColumnStream:
                 self._take_target(record, raw, output)
                 row += 1
             else:
-                block = self._block(batch, row)
-                self._judge(block, raw, output)
-                self._emit(block[-1], output)
-                row += len(block)
+                run = self._run(batch, row)
+                self._judge(run, raw, output)
+                row += len(run)
         return output
 
-    def _steps(self) -> int:
-        """How many columns can be judged before a snapshot may be due."""
-        emit = self._config.emit
-        if emit.on_change:
-            return 1
-        return emit.every - self._selector.version % emit.every if emit.every else sys.maxsize
-
-    def _block(self, batch: Sequence[Record], start: int) -> list[ColumnRecord]:
-        """The columns from a record on that can be judged together."""
-        block: list[ColumnRecord] = []
-        for record in batch[start : start + self._steps()]:
+    def _run(self, batch: Sequence[Record], start: int) -> list[ColumnRecord]:
+        """The columns from a record on that are judged together; one whose name may come again stands alone."""
+        run: list[ColumnRecord] = []
+        names: set[str] = set()
+        for row in range(start, len(batch)):
+            record = batch[row]
             if isinstance(record, ColumnTable) or record.name is None:
                 break
-            block.append(record)
-        return block
+            if run and (record.name in names or self._selector.holds(record.name)):
+                break
+            run.append(record)
+            names.add(record.name)
+            if len(run) == 1 and self._selector.holds(record.name):
+                break
+        return run
 
-    def _judge(self, block: list[ColumnRecord], raw: RawRecords, output: StreamOutput) -> None:
-        """Learn from a block; a record that does not fit becomes a dead letter and changes nothing."""
-        names = [record.name or "" for record in block]
+    def _judge(self, run: list[ColumnRecord], raw: RawRecords, output: StreamOutput) -> None:
+        """Learn from columns; a record that does not fit becomes a dead letter and changes nothing."""
         try:
-            verdicts = self._selector.learn_features(names, [record.values for record in block])
+            block = self._selector.prepare([record.name or "" for record in run], [record.values for record in run])
         except ValueError as problem:
-            if len(block) == 1:
-                self._refuse(block[0], problem, raw, output)
+            if len(run) == 1:
+                self._refuse(run[0], problem, raw, output)
                 return
-            for record in block:  # nothing has changed: find the one that does not fit
+            for record in run:  # nothing has changed: find the one that does not fit
                 self._judge([record], raw, output)
             return
-        self._note(names, verdicts, block, output)
+        self._learn(block, [record.name or "" for record in run], run, output)
 
     def _take_target(self, record: ColumnRecord, raw: RawRecords, output: StreamOutput) -> None:
         try:
@@ -106,33 +107,48 @@ class ColumnStream:
             self._refuse(record, problem, raw, output)
 
     def _begin(self, record: Record, target: Any, output: StreamOutput) -> None:
+        if record.classes > 2 and self._selector.needs_numbers:
+            raise ValueError(
+                f"the target has {record.classes} classes, which have no order, but {self._config.operator} as it is"
+                f" set measures numbers: choose a measure or test for discrete data, or input.target_type = 'number'"
+            )
         self._selector.begin(target)
         self._ts = max(self._ts, record.ts)
         self._redundant.clear()
+        self._look()
         self._emit(record, output)
 
     def _take_table(self, table: ColumnTable, raw: RawRecords, output: StreamOutput) -> None:
-        """All columns, or none: where a snapshot may be due in their midst, they are tried on a copy before.
-
-        Columns that bring their target fit it.
-        """
-        if table.target is not None:
-            self._begin(table, table.target, output)
-        names, done = table.names, 0
+        """All columns, or none. Columns that bring their target fit it."""
         try:
-            if table.target is None and self._steps() < len(names):
-                trial = self._config.selector_from_state(self._selector.state())
-                trial.learn_features(names, table.values)
-            while done < len(names):
-                part = slice(done, min(done + self._steps(), len(names)))
-                verdicts = self._selector.learn_features(names[part], table.values[part])
-                self._note(names[part], verdicts, [table] * len(verdicts), output)
-                self._emit(table, output)
-                done = part.stop
+            if table.target is not None:
+                self._begin(table, table.target, output)
+            block = self._selector.prepare(table.names, table.values)
         except ValueError as problem:
-            if done or table.target is not None:
-                raise
             self._refuse(table, problem, raw, output)
+            return
+        self._learn(block, table.names, [table] * len(table.names), output)
+
+    def _learn(self, block: Any, names: Sequence[str], records: Sequence[Record], output: StreamOutput) -> None:
+        """Advance to each column where a snapshot may be due, emit, and go on."""
+        emit, selector = self._config.emit, self._selector
+        columns = np.arange(len(names))
+        done = 0
+        while done < len(names):
+            stop, at_change = emit.until(
+                selector.version, self._snapshots.version, self._changed, columns[done:], len(names)
+            )
+            verdicts = selector.advance(block, done, stop, until_change=at_change)
+            part = slice(done, done + len(verdicts))
+            self._note(names[part], verdicts, records[part], output)
+            done = part.stop
+            if any(verdict.changes for verdict in verdicts):
+                self._look()
+            self._emit(records[done - 1], output)
+
+    def _look(self) -> None:
+        if self._config.emit.on_change:
+            self._changed = self._snapshots.differs(self._selector.selected)
 
     def _refuse(self, record: Record, problem: ValueError, raw: RawRecords, output: StreamOutput) -> None:
         headers = ARROW_HEADERS if isinstance(record, ColumnTable) else ()
@@ -175,9 +191,7 @@ class ColumnStream:
 
     def _emit(self, record: Record, output: StreamOutput) -> None:
         """The snapshot after a record, if one is due."""
-        emit, selector = self._config.emit, self._selector
-        changed = emit.on_change and self._snapshots.differs(selector.selected)
-        reason = emit.due(selector.version, self._snapshots.version, changed)
+        reason = self._config.emit.due(self._selector.version, self._snapshots.version, self._changed)
         if reason is not None:
             output.snapshots.append(self._snapshot(reason, record.offset, record.next_offset))
 
@@ -190,6 +204,7 @@ class ColumnStream:
     def _snapshot(self, reason: Reason, offset: int, position: int) -> OutRecord:
         selector = self._selector
         redundant, self._redundant = self._redundant, {}
+        self._changed = False
         return self._snapshots.make(
             reason,
             offset=offset,
@@ -226,4 +241,5 @@ class ColumnStream:
         stream._ts = state["ts"]
         stream._redundant = dict(state["redundant"])
         stream._snapshots.restore(state["snapshots"])
+        stream._look()
         return stream

@@ -14,6 +14,8 @@ import orjson
 from numpy.typing import NDArray
 
 from sluiceway.schemas.batch import UNLABELLED, InstanceBatch
+from sluiceway.schemas.lane import DeadLetter
+from sluiceway.schemas.refusal import Refused
 
 
 @dataclass(slots=True)
@@ -129,3 +131,9 @@ def _fill_in(joined: Joined, label_only: NDArray[np.bool_]) -> None:
         ts=np.where(orphaned, 0, batch.ts),
         label_only=None,
     )
+
+
+def orphan(offset: int, key: bytes | None, value: bytes | None) -> DeadLetter:
+    """The dead letter of a label that no waiting instance has."""
+    refused = Refused("orphan-label", "no unlabelled instance of this id is waiting for a label")
+    return refused.letter(offset, key, value, stage="label")

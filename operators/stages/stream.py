@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 
 from sluiceway.operators.contract import Advancing
 from sluiceway.operators.stages.emission import Reason
-from sluiceway.operators.stages.pending import Joined, Pending
+from sluiceway.operators.stages.pending import Joined, Pending, orphan
 from sluiceway.operators.stages.scale import Scale, scaled
 from sluiceway.operators.stages.snapshots import SnapshotConfig, Snapshots
 from sluiceway.operators.stages.streams import StreamOutput
 from sluiceway.schemas import encode
 from sluiceway.schemas.batch import InstanceBatch
-from sluiceway.schemas.lane import DeadLetter, OutRecord, RawRecords
-from sluiceway.schemas.refusal import Refused
+from sluiceway.schemas.lane import OutRecord, RawRecords
 
 STATE_VERSION = 1
 
@@ -72,7 +71,7 @@ class Stream:
         snapshots = self._learn(joined, rows, scores)
         self._pending.scored(scores)
         predictions = self._predict(joined, scores, seen_before) if self._config.predictions else []
-        orphans = [_orphan(offset, *raw[offset]) for offset in joined.orphans]
+        orphans = [orphan(offset, *raw[offset]) for offset in joined.orphans]
         return StreamOutput(snapshots, predictions=predictions, dead_letters=orphans)
 
     def _learn(self, joined: Joined, rows: InstanceBatch, scores: NDArray[np.float64]) -> list[OutRecord]:
@@ -196,8 +195,3 @@ class Stream:
         stream._ts = state["ts"]
         stream._snapshots.restore(state["snapshots"])
         return stream
-
-
-def _orphan(offset: int, key: bytes | None, value: bytes | None) -> DeadLetter:
-    refused = Refused("orphan-label", "no unlabelled instance of this id is waiting for a label")
-    return refused.letter(offset, key, value, stage="label")

@@ -80,11 +80,20 @@ def columns(
     return Kind(config, lambda: ColumnDecoder(8, target_type="number" if numbers else "class"))
 
 
-def windows(operator: str = "saola", params: dict[str, Any] | None = None, *, size: int, slide: int) -> Kind:
+def windows(
+    operator: str = "saola", params: dict[str, Any] | None = None, *, size: int, slide: int, max_pending: int = 10_000
+) -> Kind:
     """The windowed flow."""
     cls = registry.get(operator).cls
     given = params or {}
-    config = WindowStreamConfig(flow="f", operator=operator, new_selector=lambda: cls(**given), size=size, slide=slide)
+    config = WindowStreamConfig(
+        flow="f",
+        operator=operator,
+        new_selector=lambda: cls(**given),
+        size=size,
+        slide=slide,
+        max_pending=max_pending,
+    )
     return Kind(config, lambda: Decoder(8))
 
 

@@ -65,6 +65,35 @@ def whole(kind: Kind, sent: list[Sent]) -> Given:
     return kind.run(arrow_polls(sent, []))
 
 
+FAR, NOWHERE = pa.timestamp("s"), pa.timestamp("s", tz="Nowhere/City")
+DATES: dict[str, Any] = {
+    "dates in ns": pa.array([1, 2], pa.timestamp("ns")),
+    "dates beyond the calendar": pa.array([10**15, 2], FAR),
+    "dates of no known zone": pa.array([1, 2], NOWHERE),
+    "lists": pa.array([[1], [2]]),
+    "nothing": pa.array([None, None]),
+    "runs": pa.RunEndEncodedArray.from_arrays(pa.array([2], pa.int32()), pa.array([1])),
+}
+"""Fields of two rows that are no target, label or id."""
+
+
+def claiming(rows: int) -> dict[str, Any]:
+    """Columns that take no bytes however long they say they are."""
+    return {
+        "of nothing": pa.Array.from_buffers(pa.null(), rows, [None]),
+        "of runs": pa.RunEndEncodedArray.from_arrays(pa.array([rows], pa.int64()), pa.array([1.0])),
+    }
+
+
+def short(array: Any) -> bytes:
+    """One field, of which the message may take any number of rows."""
+    sink = pa.BufferOutputStream()
+    batch = pa.record_batch([array], names=["a"])
+    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(allow_64bit=True)) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue().to_pybytes())
+
+
 # -- columns ----------------------------------------------------------------------------------------------------------
 
 types = st.sampled_from([pa.float64(), pa.float64(), pa.float32(), pa.int8(), pa.int64(), pa.uint16()])
@@ -181,6 +210,25 @@ REFUSED_COLUMNS: dict[str, tuple[bytes | None, str, str]] = {
         stream(table([("y", pa.array([], pa.int64()))], {"sluiceway.target": "y"})), "bad-column", "no rows",
     ),
     "ts": (stream(table([("a", [1.0])], {"sluiceway.ts": "-1"})), "bad-ts", "sluiceway.ts is b'-1'"),
+    "ts of 5,000 digits": (
+        stream(table([("a", [1.0])], {"sluiceway.ts": "9" * 5000})), "bad-ts", "sluiceway.ts is b'999",
+    ),
+    "a date as a column": (stream(table([("a", DATES["dates in ns"])])), "bad-column", "of type timestamp"),
+    **{
+        f"target of {what}": (
+            stream(table([("y", array), ("a", [1.0, 2.0])], {"sluiceway.target": "y"})),
+            "bad-column", "the target is of type (timestamp|list|null|run_end)",
+        )
+        for what, array in DATES.items()
+    },
+    **{
+        f"{rows} {what}": (short(array), *refused)
+        for rows, refused in (
+            (2**50, ("bad-arrow", "1125899906842624 rows of 1 fields: a message has at most")),
+            (2**20, ("bad-column", 'field "a" is of type (null|run_end)')),
+        )
+        for what, array in claiming(rows).items()
+    },
 }  # fmt: skip
 
 
@@ -189,6 +237,20 @@ def test_a_bad_batch_of_columns_is_one_dead_letter(value: bytes | None, error_cl
     batch = ColumnDecoder(1).decode(poll_of_arrow(value))
     assert batch.streams == []
     _check_refused(batch.dead_letters, value, error_class, words)
+
+
+@pytest.mark.parametrize("array", DATES.values(), ids=DATES)
+def test_so_is_a_target_that_holds_no_numbers(array: Any) -> None:
+    value = stream(table([("y", array), ("a", [1.0, 2.0])], {"sluiceway.target": "y"}))
+    batch = ColumnDecoder(1, target_type="number").decode(poll_of_arrow(value))
+    _check_refused(batch.dead_letters, value, "bad-column", "the target is of type")
+
+
+@pytest.mark.parametrize("kind", [pa.float16(), pa.float64(), pa.int32(), pa.decimal128(30, 3)])
+def test_a_target_of_numbers(kind: Any) -> None:
+    value = stream(table([("y", pa.array([1, 2, 7]).cast(kind))], {"sluiceway.target": "y"}))
+    [(_, [read])] = ColumnDecoder(1, target_type="number").decode(poll_of_arrow(value)).streams
+    assert read.target.tolist() == [1.0, 2.0, 7.0]
 
 
 def _check_refused(letters: list[Any], value: bytes | None, error_class: str, words: str) -> None:
@@ -327,14 +389,28 @@ REFUSED_INSTANCES: dict[str, tuple[bytes | None, str, str]] = {
     "dates": (stream(table([("a", pa.array([1], pa.timestamp("ms")))])), "bad-feature", "of type timestamp"),
     "label": (stream(table([("a", [1.0, 2.0]), ("y", [1, 2])])), "bad-label", "y is 2"),
     "fraction": (stream(table([("a", [1.0]), ("y", [1.0])])), "bad-label", "y is 1.0"),
-    "list of labels": (stream(table([("a", [1.0]), ("y", [[1]])])), "bad-label", "an array"),
-    "date of a label": (stream(table([("y", pa.array([1], pa.timestamp("ms")))])), "bad-label", "y is"),
     "ts": (stream(table([("ts", [-1])])), "bad-ts", "ts is -1"),
-    "date": (stream(table([("ts", pa.array([1], pa.timestamp("ms")))])), "bad-ts", "ts is"),
+    "ts of fractions": (stream(table([("ts", [1.0])])), "bad-ts", "ts is of type double"),
+    "ts of lists": (stream(table([("ts", [[1]])])), "bad-ts", "ts is of type list"),
+    "ts before 1970": (stream(table([("ts", pa.array([-1], pa.timestamp("ms")))])), "bad-ts", "ts is -1"),
+    "ts beyond 64 bits": (stream(table([("ts", pa.array([10**17], FAR))])), "bad-ts", "ts is 100000000000000000000"),
+    "ts of less than ms": (
+        stream(table([("ts", pa.array([1_000_001], pa.timestamp("ns")))])), "bad-ts", "not in whole milliseconds",
+    ),
+    **{f"id of {what}": (stream(table([("id", array)])), "bad-id", "id is of type") for what, array in DATES.items()},
+    **{f"y of {what}": (stream(table([("y", array)])), "bad-label", "y is of type") for what, array in DATES.items()},
+    **{
+        f"{rows} {what}": (short(array), *refused)
+        for rows, refused in (
+            (2**50, ("bad-arrow", "1125899906842624 rows of 1 fields: a message has at most")),
+            (2**20, ("bad-feature", 'field "a" is of type (null|run_end)')),
+        )
+        for what, array in claiming(rows).items()
+    },
     "id": (stream(table([("id", [1.5])])), "bad-id", "id is 1.5"),
     "empty id": (stream(table([("id", ["e", ""])])), "bad-id", 'id is the string ""'),
     "many": (stream(table([(name, [1.0]) for name in "abcd"])), "too-many-features", "4 features, more than the 3"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("value", "error_class", "words"), REFUSED_INSTANCES.values(), ids=REFUSED_INSTANCES)
@@ -357,6 +433,14 @@ def test_classes_and_ids() -> None:
     assert batch.y.tolist() == [1, 0, -1]
     assert batch.ids == ["7", None, "9"]
     assert batch.ts.tolist() == [0, 5, 6]
+
+
+@pytest.mark.parametrize("zone", [None, "UTC", "Nowhere/City"])
+@pytest.mark.parametrize(("unit", "parts"), [("s", 1), ("ms", 1000), ("us", 10**6), ("ns", 10**9)])
+def test_timestamps_are_milliseconds(unit: str, parts: int, zone: str | None) -> None:
+    times = pa.array([0, None, 1_700_000_000 * parts], pa.timestamp(unit, tz=zone))
+    [(_, batch)] = Decoder(1).decode(poll_of_arrow(stream(table([("ts", times), ("a", [1.0] * 3)])))).streams
+    assert batch.ts.tolist() == [0, 0, 1_700_000_000_000]
 
 
 def test_a_batch_without_rows_is_nothing() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from sluiceway.operators.stages.emission import Emit
 from tests.columns.lanes import columns
-from tests.stages.lanes import LANE, STEP, Message, message, parsed
+from tests.columns.messages import stream
+from tests.stages.lanes import LANE, STEP, Message, message, parsed, polls
 
 DISCRETE = {"measure": "symmetric-uncertainty"}
 TARGET = {"target": [1, 1, 1, 1, -1, -1, -1, -1], "ts": 5}
@@ -51,7 +53,8 @@ def test_who_entered_who_left_and_who_made_it_redundant() -> None:
     ]
     assert [one["selected"][0]["since"] for one in got] == [1, 2, 2, 2, 2]
     assert got[-1]["selected"][0]["weight"] == pytest.approx(0.562, abs=5e-4)
-    assert got[-1]["metrics"] == {"irrelevant": 2, "constant": 1, "single_class_target": 0, "redundant": 2}
+    counted = {"irrelevant": 2, "constant": 1, "single_class_target": 0, "redundant": 2, "columns_left_out": 0}
+    assert got[-1]["metrics"] == counted
     assert got[-1]["params"]["measure"] == "symmetric-uncertainty"
 
 
@@ -132,6 +135,49 @@ def test_a_single_class_says_so() -> None:
     got = columns("saola", DISCRETE, Emit(every=1)).whole(sent([{"target": ["only"] * 8}, NOISY]))
     assert parsed(got.verdicts)[0]["reason"] == "irrelevant: the target has a single value"
     assert parsed(got.selections)[0]["metrics"]["single_class_target"] == 1
+
+
+THREE = ["low", "mid", "high", "low", "mid", "high", "low", "mid"]
+NUMBERED = [0, 1, 2, 0, 1, 2, 0, 1]
+
+
+@pytest.mark.parametrize("classes", [THREE, NUMBERED])
+@pytest.mark.parametrize(
+    ("operator", "params"), [("saola", {}), ("saola-order-free", {}), ("alpha-investing", {}), ("osfs", {})]
+)
+def test_three_classes_are_no_numbers(operator: str, params: dict[str, Any], classes: list[Any]) -> None:
+    """Whatever number they had been given, another would correlate otherwise."""
+    got = columns(operator, params, Emit(every=1)).whole(sent([TARGET, {"target": classes}, NOISY]))
+    [dead] = got.dead_letters
+    assert dead.offset == STEP
+    message = dict(dead.headers)["sluiceway.error.message"].decode()
+    assert message.startswith("the target has 3 classes, which have no order")
+    assert parsed(got.selections)[-1]["generation"] == 0, "the target before it stands"
+    by_table = pa.table({"y": classes, "a": [1.0] * 8}).replace_schema_metadata({"sluiceway.target": "y"})
+    poll = polls([Message(b"s", stream(by_table))], [])[0]
+    poll.arrow = frozenset([0])
+    [refused] = columns(operator, params).run([poll]).dead_letters
+    assert dict(refused.headers)["sluiceway.error.message"].startswith(b"the target has 3 classes")
+
+
+@pytest.mark.parametrize(
+    ("operator", "params"),
+    [("saola", DISCRETE), ("saola-order-free", DISCRETE), ("fcbf", {}), ("osfs", {"test": "g2"})],
+)
+def test_three_classes_of_discrete_data(operator: str, params: dict[str, Any]) -> None:
+    kind = columns(operator, params, Emit(every=1))
+    orders = [[0, 1, 2, 3, 4, 5, 6, 7], [7, 6, 5, 4, 3, 2, 1, 0]]
+    values = [0, 1, 2, 0, 1, 2, 0, 2]
+    told = []
+    for order in orders:
+        target, column = [THREE[at] for at in order], [values[at] for at in order]
+        told.append(kind.snapshots([{"target": target}, {"name": "x", "values": column}])[-1]["selected"])
+    assert told[0] == told[1]
+
+
+def test_three_numbers_are_numbers() -> None:
+    got = columns("saola", {}, Emit(every=1), numbers=True).whole(sent([{"target": NUMBERED}, NOISY]))
+    assert not got.dead_letters
 
 
 def test_streams_are_apart() -> None:

@@ -47,14 +47,14 @@ class Table:
 def column_messages(made: Table, lane: int) -> Iterator[Sent]:
     """The target, then columns, a twentieth of them not usable, and the target again when a fifth is left."""
     key, count = made.stream.encode(), len(made.names)
-    target = orjson.dumps({"target": made.target.tolist()})
-    yield key, target, lane
+    targets = [orjson.dumps({"target": made.target.tolist(), "ts": ts}) for ts in (0, count * 4 // 5)]
+    yield key, targets[0], lane
     for at, (name, values) in enumerate(zip(made.names, made.columns, strict=True)):
         if at == count * 4 // 5:
-            yield key, target, lane
+            yield key, targets[1], lane
         if at % 20 == 13:
             yield key, BAD[at // 20 % len(BAD)], lane
-        yield key, orjson.dumps({"name": name, "values": values.tolist(), "ts": at}), lane
+        yield key, orjson.dumps({"name": name, "values": values.tolist(), "ts": at // 40 * 40}), lane
 
 
 def last_generation(made: Table) -> tuple[list[str], NDArray[np.float64]]:
@@ -101,13 +101,16 @@ def check_columns(topics: Topics, place: Path, columns: int, rows: int, pace: in
 
 
 def arrow_messages(made: Table, lane: int) -> Iterator[Sent]:
-    """The same without what cannot be used: batches of 40 columns, two with a target; and two that cannot be used."""
+    """The same without what cannot be used: batches of 40 columns, two with a target; and two that cannot be used.
+
+    A batch has one time, that of its first column.
+    """
     key, half = made.stream.encode(), len(made.names) * 4 // 5
     for first, last in ((0, half), (half, len(made.names))):
         for start in range(first, last, 40):
             part = range(start, min(start + 40, last))
             fields = [(made.names[at], pa.array(made.columns[at])) for at in part]
-            metadata = {"sluiceway.ts": str(part[-1])}
+            metadata = {"sluiceway.ts": str(part[0])}
             if start == first:
                 fields.append(("the target", pa.array(made.target)))
                 metadata["sluiceway.target"] = "the target"
@@ -152,7 +155,7 @@ def _folder(place: Path, name: str) -> Path:
 def _apart_from_places(world: SelectorWorld, carries: str) -> list[dict[str, Any]]:
     records = world.values(carries)
     for record in records:
-        for member in ("source", "at", "flow", "ts"):
+        for member in ("source", "at", "flow"):
             record.pop(member, None)
     return records
 

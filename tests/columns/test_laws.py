@@ -102,6 +102,7 @@ def column_kinds(draw: st.DrawFn) -> Kind:
     return columns(operator, MEASURED if discrete else {}, draw(emits))
 
 
+ids = st.sampled_from(["e1", "e2", "nobody"])
 instance_values = st.one_of(st.integers(-2, 2), st.floats(-9, 9).map(lambda value: round(value, 3)))
 
 
@@ -113,11 +114,13 @@ def instance_messages(draw: st.DrawFn) -> list[Message]:
         x = draw(st.dictionaries(names, instance_values, max_size=4))
         record: dict[str, Any] = {"x": x, **draw(stamps)}
         if dice == 0:
-            record = {"id": "nobody", "y": 1}
+            record = {"id": draw(ids), "y": draw(st.sampled_from([1, -1]))}
         elif dice == 1:
             messages.append(Message(stream.encode(), b"{"))
             continue
-        elif dice > 2:
+        elif dice < 4:
+            record["id"] = draw(ids)
+        else:
             record["y"] = draw(st.sampled_from([1, -1]))
         messages.append(message(stream, record))
     return messages
@@ -127,7 +130,8 @@ def instance_messages(draw: st.DrawFn) -> list[Message]:
 def window_kinds(draw: st.DrawFn) -> Kind:
     size = draw(st.integers(4, 9))
     params = draw(st.sampled_from([LENIENT, MEASURED]))
-    return windows("saola", params, size=size, slide=draw(st.integers(1, size)))
+    pending = draw(st.sampled_from([0, 1, 10_000]))
+    return windows("saola", params, size=size, slide=draw(st.integers(1, size)), max_pending=pending)
 
 
 @st.composite

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
 import pytest
 
+from sluiceway.errors import FlowError
 from sluiceway.operators import registry
 from sluiceway.operators.kernels.keys import feature_keys
+from sluiceway.operators.stages.lane import Lane
 from tests.columns.lanes import windows
-from tests.stages.lanes import LANE, STEP, Message, message, parsed
+from tests.stages.lanes import LANE, STEP, TOPIC, Message, message, parsed, polls
 
 NAMES = ["0", "2", "10", "free", "len", "now", "a", "b"]
 
@@ -115,12 +118,63 @@ def test_entered_and_left_are_against_the_window_before() -> None:
     ]
 
 
-def test_later_labels_are_dead_letters_and_a_window_cut_short_says_nothing() -> None:
-    sent = [message("s", {"x": {"a": 1}, "y": 1})] * 3 + [message("s", {"id": "e", "y": 1})]
-    got = windows(size=4, slide=4).whole(sent)
+def test_a_window_cut_short_says_nothing() -> None:
+    got = windows(size=4, slide=4).whole([message("s", {"x": {"a": 1}, "y": 1})] * 3)
     assert not got.selections
     assert not got.finals
-    [dead] = got.dead_letters
-    assert Message(dead.key, dead.value) == sent[-1]
-    assert dict(dead.headers)["sluiceway.error.class"] == b"orphan-label"
-    assert parsed([dead]) == [{"id": "e", "y": 1}]
+
+
+def test_a_later_label_puts_its_instance_into_the_window() -> None:
+    """The same windows as if the instance had come with its label when the label came."""
+    ys = [1, -1, -1, 1, 1, -1, 1, -1, -1, 1, -1, 1]
+    at_once = [{"x": {"a": y, "b": number % 3}, "y": y} for number, y in enumerate(ys)]
+    later: list[dict[str, Any]] = []
+    for number, record in enumerate(at_once):
+        later += [{"x": record["x"], "id": f"e{number}"}, {"id": f"e{number}", "y": record["y"]}]
+    kind = windows("saola", {"significance": 0.5}, size=6, slide=3)
+    got, wanted = kind.snapshots(later), kind.snapshots(at_once)
+    assert [(one["version"], one["selected"]) for one in got] == [(one["version"], one["selected"]) for one in wanted]
+    assert [one["version"] for one in got] == [6, 9, 12]
+    assert [one["seen"] for one in got] == [6, 9, 12]
+
+
+def test_labels_that_nobody_waits_for() -> None:
+    sent = [message("s", {"x": {"a": 1}, "id": f"e{number}"}) for number in range(3)]
+    sent += [message("s", {"id": "e0", "y": 1}), message("s", {"id": "e2", "y": 1}), message("s", {"id": "no", "y": 1})]
+    sent += [message("s", {"x": {"a": -1}, "y": -1})] * 3
+    got = windows(size=4, slide=4, max_pending=2).whole(sent)
+    assert [Message(dead.key, dead.value) for dead in got.dead_letters] == [sent[3], sent[5]]
+    assert {dict(dead.headers)["sluiceway.error.class"] for dead in got.dead_letters} == {b"orphan-label"}
+    [snapshot] = parsed(got.selections)
+    assert snapshot["metrics"]["pending_evicted"] == 1
+    assert (snapshot["version"], snapshot["seen"]) == (4, 6)
+
+
+def test_state_names_what_the_window_uses_however_the_input_is_cut() -> None:
+    """Most instances have no label, and each a feature of its own: the window must not remember those."""
+    kind = windows(size=10, slide=3)
+    messages = [
+        message("s", {"x": {f"own-{number}": 1, "shared": number % 4, "zero": 0}, "y": 1 if number % 5 else None})
+        for number in range(300)
+    ]
+    states = []
+    for cut in ([], [150], range(300)):
+        lane, decoder = Lane(kind.config, TOPIC), kind.decoder()
+        for raw in polls(messages, cut):
+            lane.process(decoder.decode(raw))
+        states.append(lane.state()["streams"]["s"])
+    assert states[0] == states[1] == states[2]
+    state = pickle.loads(states[0])
+    assert len(state["y"]) // 8 < 10
+    assert len(state["names"]) <= 10
+
+
+def test_another_window_is_refused() -> None:
+    one = windows(size=100, slide=100)
+    lane = Lane(one.config, TOPIC)
+    messages = [message("s", {"x": {"a": number}, "y": 1}) for number in range(160)]
+    first, second = polls(messages, [80])
+    lane.process(one.decoder().decode(first))
+    for other in (windows(size=50, slide=50), windows(size=100, slide=10)):
+        with pytest.raises(FlowError, match="a window of 100 instances sliding by 100 was begun"):
+            Lane.from_state(other.config, TOPIC, lane.state()).process(other.decoder().decode(second))

@@ -15,7 +15,7 @@ import pytest
 from sluiceway.errors import SettingsError
 from sluiceway.operators import learners
 from sluiceway.operators.learners.linear import LinearLearner
-from sluiceway.operators.registry import OPERATORS, column_selector, get, instance_selector, learner
+from sluiceway.operators.registry import OPERATORS, column_selector, get, learner
 
 from .streams import budget
 
@@ -57,7 +57,6 @@ def _concrete(base: type[Any]) -> Iterator[type[Any]]:
 def test_a_kind_is_asked_for_by_name() -> None:
     assert learner("ofs") is OPERATORS["ofs"].cls
     assert column_selector("saola") is OPERATORS["saola"].cls
-    assert instance_selector("saola-stream") is OPERATORS["saola-stream"].cls
     with pytest.raises(SettingsError, match='"saola" is of the kind column-selector; a learner is needed here'):
         learner("saola")
 

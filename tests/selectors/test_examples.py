@@ -40,7 +40,8 @@ def test_saola_discards_what_a_stronger_one_covers() -> None:
     assert model.learn_feature("weak", weak) == Verdict(False, (), "redundant", ("strong",))
     assert model.learn_feature("noise", U) == Verdict(False, (), "irrelevant")
     assert shown(model) == [("strong", 0.8, 1)]
-    assert model.metrics() == {"irrelevant": 1, "constant": 0, "single_class_target": 0, "redundant": 1}
+    counted = {"irrelevant": 1, "constant": 0, "single_class_target": 0, "redundant": 1, "columns_left_out": 0}
+    assert model.metrics() == counted
 
 
 def test_saola_removes_what_the_new_one_covers() -> None:

@@ -68,6 +68,39 @@ def test_many_more_columns_than_there_was_room_for(name: str, variant: dict[str,
     assert alike(single, whole)
 
 
+@law(1)
+@pytest.mark.parametrize("shape", SHAPES)
+@given(seed=SEEDS)
+@settings(max_examples=3, deadline=None, derandomize=True)
+def test_stopping_at_changes_changes_nothing(name: str, variant: dict[str, Any], shape: str, seed: int) -> None:
+    """Each call ends with the first column that changed the selection, or at the end; some names come again."""
+    target, names, columns = stream(shape, seed)
+    names = [*names[:20], *names[:10]] if seed % 2 else names
+    whole, stopping = make(name, variant), make(name, variant)
+    whole.begin(target)
+    stopping.begin(target)
+    try:
+        verdicts = whole.learn_features(names, columns)
+    except ValueError:
+        assert len(set(names)) < len(names)
+        with pytest.raises(ValueError, match="selected already"):
+            stopping.prepare(names, columns)
+        assert alike(stopping, whole)
+        return
+    block = stopping.prepare(names, columns)
+    got: list[Any] = []
+    while len(got) < len(names):
+        before = set(names_of(stopping))
+        part = stopping.advance(block, len(got), len(names), until_change=True)
+        assert part
+        got += part
+        assert [verdict.changes for verdict in part[:-1]] == [False] * (len(part) - 1)
+        assert part[-1].changes == (set(names_of(stopping)) != before)
+        assert part[-1].changes or len(got) == len(names)
+    assert got == verdicts
+    assert alike(stopping, whole)
+
+
 @law(2)
 @pytest.mark.parametrize("shape", SHAPES)
 @given(seed=SEEDS, at=st.integers(0, 30))
@@ -163,6 +196,52 @@ def test_state_follows_the_columns_held_not_those_seen(name: str, variant: dict[
         model.learn_features([f"constant-{part}-{i}" for i in range(200)], np.ones((200, model.rows)))
     assert len(pickle.dumps(model.state())) <= held + 20
     assert model.metrics()["constant"] >= 600
+
+
+@law(5)
+def test_no_more_than_max_features_are_held(name: str, variant: dict[str, Any]) -> None:
+    """Columns that all tell something of the target and little of each other."""
+    rng = np.random.default_rng(2)
+    target = np.tile([1.0, -1.0], 200)
+    columns = np.array([np.where(rng.random(400) < 0.75, target, -target) for _ in range(12)])
+    names = [*map(str, range(12))]
+    free, bounded = make(name, variant), make(name, variant | {"max_features": 4})
+    for model in (free, bounded):
+        model.begin(target)
+    for at in range(12):
+        free.learn_feature(names[at], columns[at])
+        verdict = bounded.learn_feature(names[at], columns[at])
+        assert len(bounded.state()["names"]) <= 4
+        assert (verdict.reason == "left out: max_features columns are held") <= (not verdict.kept)
+    assert len(free.state()["names"]) > 4
+    assert bounded.metrics()["columns_left_out"] > 0
+    assert free.metrics()["columns_left_out"] == 0
+    again = make(name, variant | {"max_features": 4})
+    again.begin(target)
+    again.learn_features(names, columns)
+    assert alike(again, bounded)
+    with pytest.raises(ValueError, match="max_features"):
+        make(name, variant | {"max_features": 0})
+
+
+@law(5)
+def test_a_block_of_new_names_copies_no_model(
+    name: str, variant: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does a single column, whatever its name."""
+    model = learnt(name, variant, "binary")
+    columns = stream("continuous", 9).columns
+
+    def state() -> Any:
+        raise AssertionError("copied")
+
+    monkeypatch.setattr(model, "state", state)
+    model.learn_features(["new-1", "new-2"], columns[:2])
+    held = model.selected[0].feature
+    with pytest.raises(ValueError, match="selected already"):
+        model.learn_feature(held, columns[3])
+    with pytest.raises(AssertionError, match="copied"):
+        model.learn_features(["new-3", held], columns[:2])
 
 
 BAD: list[tuple[Any, Any, str]] = [
