@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from sluiceway.operators.kernels.features import IGNORED, SEEN, Features
 from sluiceway.operators.kernels.seen import refill, table_for
 from sluiceway.operators.kernels.slots import Rows
-from sluiceway.operators.learners.linear import LinearLearner, whole_number
+from sluiceway.operators.learners.linear import LinearLearner
+from sluiceway.operators.params import whole_number
 
 
 class CountingLearner(LinearLearner):

@@ -23,7 +23,8 @@ from sluiceway.operators.kernels import choice
 from sluiceway.operators.kernels.compile import is_compiled
 from sluiceway.operators.kernels.dense import IGNORED, LOGGED, SCALE, Dense, weigh_scaled
 from sluiceway.operators.kernels.slots import ACTIVE, Rows
-from sluiceway.operators.learners.linear import LinearLearner, whole_number
+from sluiceway.operators.learners.linear import LinearLearner
+from sluiceway.operators.params import whole_number
 
 Trigger = Literal["error", "hinge"]
 

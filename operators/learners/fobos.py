@@ -40,7 +40,7 @@ from sluiceway.operators.kernels.waiting import (
     weigh_waiting,
 )
 from sluiceway.operators.learners.dense import MARGINS, DenseLearner, Trigger, number_from_0
-from sluiceway.operators.learners.linear import one_of, positive_number
+from sluiceway.operators.params import one_of, positive_number
 
 
 @kernel

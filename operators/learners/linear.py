@@ -10,7 +10,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from itertools import repeat
-from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -20,6 +19,7 @@ from sluiceway.operators.contract import Selected
 from sluiceway.operators.kernels.compile import is_compiled
 from sluiceway.operators.kernels.keys import feature_keys, keys_of_blob
 from sluiceway.operators.kernels.slots import ACTIVE, VERSION, Model, Rows
+from sluiceway.operators.params import numbers_of, refuse_other_state
 from sluiceway.schemas.batch import InstanceBatch
 
 _LARGEST = float(np.finfo(np.float64).max)
@@ -99,7 +99,7 @@ class LinearLearner(ABC):
         self._settle_names()
         slots = self._slots
         f = 0.0
-        for name, value in zip(x, _numbers(x), strict=True):
+        for name, value in zip(x, numbers_of(x), strict=True):
             slot = slots.get(name)
             if slot is not None:
                 f += self._weight_in(slot) * value
@@ -109,7 +109,7 @@ class LinearLearner(ABC):
         return 1 if self.score_one(x) > 0 else -1
 
     def learn_one(self, x: Mapping[str, float], y: int) -> None:
-        values = _numbers(x)
+        values = numbers_of(x)
         if isinstance(y, bool | np.bool_) or y not in (-1, 1):
             raise ValueError(f"label {y!r} is not -1 or +1")
         batch = InstanceBatch(
@@ -170,13 +170,7 @@ class LinearLearner(ABC):
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        if state.get("operator") != cls.NAME:
-            raise ValueError(f"this is the state of {state.get('operator')!r}, not of {cls.NAME!r}")
-        if state.get("state_version") != cls.STATE_VERSION:
-            raise ValueError(
-                f"this state of {cls.NAME!r} has version {state.get('state_version')!r}; "
-                f"this release of sluiceway reads version {cls.STATE_VERSION}"
-            )
+        refuse_other_state(state, cls.NAME, cls.STATE_VERSION)
         model = cls(**state["params"])
         model._restore(state)
         return model
@@ -264,45 +258,3 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     view = array.view()
     view.flags.writeable = False
     return view
-
-
-def _numbers(x: Mapping[str, float]) -> list[float]:
-    """The values of `x` as floats, or `ValueError` for the first feature that cannot be used."""
-    values = []
-    for name, value in x.items():
-        if type(name) is not str or not name:
-            raise ValueError(f"feature {name!r} must be named by a string that is not empty")
-        if type(value) is not float:
-            if isinstance(value, bool) or not isinstance(value, Real):
-                raise ValueError(f"feature {name!r} is {value!r}, not a number")
-            try:
-                value = float(value)
-            except OverflowError:
-                value = math.inf
-        if not math.isfinite(value):
-            raise ValueError(f"feature {name!r} is {value}: values must be finite")
-        values.append(value)
-    return values
-
-
-def whole_number(name: str, value: Any, *, least: int, most: int = 2**31 - 2) -> int:
-    """The hyper-parameter as an int, or `ValueError` naming it."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}, not {value!r}")
-    if value > most:
-        raise ValueError(f"{name} must be at most {most}, not {value!r}")
-    return int(value)
-
-
-def positive_number(name: str, value: Any) -> float:
-    """The hyper-parameter as a finite float above 0, or `ValueError` naming it."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not (0 < float(value) < math.inf):
-        raise ValueError(f"{name} must be a finite number above 0, not {value!r}")
-    return float(value)
-
-
-def one_of(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
-    """The hyper-parameter if it is one of the choices (True is not 1), or `ValueError` naming it and them."""
-    if type(value) is not type(choices[0]) or value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(str, choices))}, not {value!r}")
-    return value

@@ -35,7 +35,7 @@ from sluiceway.operators.kernels.dense import (
 )
 from sluiceway.operators.kernels.slots import VERSION, Model, Rows
 from sluiceway.operators.learners.dense import DenseLearner, number_from_0
-from sluiceway.operators.learners.linear import positive_number
+from sluiceway.operators.params import positive_number
 
 
 @kernel

@@ -29,7 +29,8 @@ from sluiceway.operators.kernels.compile import kernel
 from sluiceway.operators.kernels.projection import project
 from sluiceway.operators.kernels.slots import VERSION, Model, Rows, scale, score_row, step_row
 from sluiceway.operators.kernels.truncation import truncate
-from sluiceway.operators.learners.linear import LinearLearner, positive_number, whole_number
+from sluiceway.operators.learners.linear import LinearLearner
+from sluiceway.operators.params import positive_number, whole_number
 
 
 @kernel

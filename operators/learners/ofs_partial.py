@@ -36,8 +36,8 @@ from sluiceway.operators.kernels.partial import Choice, choose, explores, score_
 from sluiceway.operators.kernels.projection import project
 from sluiceway.operators.kernels.slots import VERSION, Model, Rows
 from sluiceway.operators.kernels.truncation import truncate
-from sluiceway.operators.learners.linear import one_of, positive_number, whole_number
 from sluiceway.operators.learners.partial import PartialLearner
+from sluiceway.operators.params import one_of, positive_number, whole_number
 
 
 @kernel

@@ -41,7 +41,7 @@ from sluiceway.operators.kernels.simplex import nearest
 from sluiceway.operators.kernels.slots import ACTIVE, VERSION, Model, Rows
 from sluiceway.operators.kernels.waiting import soft
 from sluiceway.operators.learners.dense import MARGINS, DenseLearner, Trigger
-from sluiceway.operators.learners.linear import one_of, positive_number
+from sluiceway.operators.params import one_of, positive_number
 
 
 @kernel

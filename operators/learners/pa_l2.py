@@ -48,7 +48,7 @@ from sluiceway.operators.kernels.dense import (
 from sluiceway.operators.kernels.passive import square_row
 from sluiceway.operators.kernels.slots import ACTIVE, VERSION, Model, Rows, bounded
 from sluiceway.operators.learners.dense import MARGINS, DenseLearner, Trigger
-from sluiceway.operators.learners.linear import one_of, positive_number
+from sluiceway.operators.params import one_of, positive_number
 
 
 @kernel

@@ -36,7 +36,7 @@ from sluiceway.operators.kernels.dense import (
 from sluiceway.operators.kernels.passive import square_row
 from sluiceway.operators.kernels.slots import VERSION, Model, Rows
 from sluiceway.operators.learners.dense import MARGINS, DenseLearner, Trigger, number_from_0
-from sluiceway.operators.learners.linear import one_of
+from sluiceway.operators.params import one_of
 
 
 @kernel

@@ -13,7 +13,7 @@ from sluiceway.operators.kernels.features import SEEN
 from sluiceway.operators.kernels.keys import feature_keys
 from sluiceway.operators.kernels.partial import CHOSEN, Choice, choose, explores
 from sluiceway.operators.learners.counting import CountingLearner
-from sluiceway.operators.learners.linear import whole_number
+from sluiceway.operators.params import whole_number
 
 
 class PartialLearner(CountingLearner):

@@ -29,8 +29,8 @@ from sluiceway.operators.kernels.partial import Choice, choose, score_chosen, st
 from sluiceway.operators.kernels.slots import VERSION, Model, Rows, settle
 from sluiceway.operators.kernels.thinning import thin_out
 from sluiceway.operators.kernels.truncation import truncate
-from sluiceway.operators.learners.linear import one_of
 from sluiceway.operators.learners.partial import PartialLearner
+from sluiceway.operators.params import one_of
 
 
 @kernel

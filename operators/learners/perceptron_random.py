@@ -27,7 +27,7 @@ from sluiceway.operators.kernels.features import SEEN, Features, has_room, look
 from sluiceway.operators.kernels.slots import VERSION, Model, Rows, score_row, settle, step_row
 from sluiceway.operators.kernels.thinning import thin_out
 from sluiceway.operators.learners.counting import CountingLearner
-from sluiceway.operators.learners.linear import whole_number
+from sluiceway.operators.params import whole_number
 
 
 @kernel

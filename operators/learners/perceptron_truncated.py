@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from sluiceway.operators.kernels.compile import kernel
 from sluiceway.operators.kernels.slots import VERSION, Model, Rows, score_row, step_row
 from sluiceway.operators.kernels.truncation import truncate
-from sluiceway.operators.learners.linear import LinearLearner, whole_number
+from sluiceway.operators.learners.linear import LinearLearner
+from sluiceway.operators.params import whole_number
 
 
 @kernel

@@ -51,7 +51,7 @@ from sluiceway.operators.kernels.passive import square_row, step_size
 from sluiceway.operators.kernels.slots import VERSION, Model, Rows, bounded
 from sluiceway.operators.kernels.thinning import thin_out
 from sluiceway.operators.learners.counting import CountingLearner
-from sluiceway.operators.learners.linear import one_of, positive_number, whole_number
+from sluiceway.operators.params import one_of, positive_number, whole_number
 
 PERCEPTRON = 3
 _NOTED = 4096

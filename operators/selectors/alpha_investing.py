@@ -48,8 +48,8 @@ from sluiceway.operators.kernels.held import (
 )
 from sluiceway.operators.kernels.shelf import CANDIDATE, FIRST_HELD, FISHER_Z, TARGET, Shelf
 from sluiceway.operators.kernels.tails import correlation_tail
+from sluiceway.operators.params import share
 from sluiceway.operators.selectors.columns import MAX_FEATURES, Block, ShelfSelector
-from sluiceway.operators.selectors.params import share
 
 WEALTH, TESTED = 0, 1
 EXPLAINED = 1e-10

@@ -29,7 +29,7 @@ from sluiceway.operators.kernels.shelf import (
     settle,
     with_places,
 )
-from sluiceway.operators.selectors.params import refuse_other_state, whole_number
+from sluiceway.operators.params import refuse_other_state, whole_number
 from sluiceway.schemas.columns import SparseColumn
 
 _FLOATS, _INTEGERS, _CODES, _WORDS = np.dtype("<f8"), np.dtype("<i8"), np.dtype("<i4"), np.dtype("<u8")

@@ -10,8 +10,9 @@ import numpy as np
 from sluiceway.operators.kernels.held import HELD
 from sluiceway.operators.kernels.independence import Tests, correlate
 from sluiceway.operators.kernels.shelf import FIRST_HELD, FISHER_Z, SYMMETRIC_UNCERTAINTY
+from sluiceway.operators.params import one_of, share, whole_number
 from sluiceway.operators.selectors.columns import MAX_FEATURES, ShelfSelector
-from sluiceway.operators.selectors.params import critical_value, one_of, share, whole_number
+from sluiceway.operators.selectors.significance import critical_value
 
 TESTS = {"fisher-z": FISHER_Z, "g2": SYMMETRIC_UNCERTAINTY}
 
@@ -30,7 +31,7 @@ class ConditionalSelector(ShelfSelector):
         max_subset: int = 3,
         max_features: int = MAX_FEATURES,
     ) -> None:
-        self._test = one_of("test", test, list(TESTS))
+        self._test = one_of("test", test, tuple(TESTS))
         self._significance = share("significance", significance)
         self._max_subset = whole_number("max_subset", max_subset, least=1, most=10)
         super().__init__(measure=TESTS[test], width=self._max_subset, max_features=max_features)

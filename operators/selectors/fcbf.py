@@ -23,9 +23,10 @@ from typing import Any, ClassVar
 
 from sluiceway.operators.kernels.dominance import AT_LEAST
 from sluiceway.operators.kernels.shelf import SYMMETRIC_UNCERTAINTY
+from sluiceway.operators.params import share
 from sluiceway.operators.selectors.columns import MAX_FEATURES
-from sluiceway.operators.selectors.params import least_relevance, share
 from sluiceway.operators.selectors.ranked import RankedSelector
+from sluiceway.operators.selectors.significance import least_relevance
 
 
 class FCBF(RankedSelector):

@@ -62,8 +62,9 @@ from sluiceway.operators.kernels.shelf import (
     equivalent,
     estimate,
 )
+from sluiceway.operators.params import one_of, share
 from sluiceway.operators.selectors.columns import MAX_FEATURES, Block, ShelfSelector
-from sluiceway.operators.selectors.params import least_relevance, measure_of, one_of, share
+from sluiceway.operators.selectors.significance import least_relevance, measure_of
 
 
 @kernel

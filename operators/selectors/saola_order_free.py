@@ -24,9 +24,10 @@ from typing import Any, ClassVar
 
 from sluiceway.operators.kernels.dominance import ABOVE, ABOVE_STRICT
 from sluiceway.operators.kernels.shelf import MEASURES
+from sluiceway.operators.params import one_of, share
 from sluiceway.operators.selectors.columns import MAX_FEATURES
-from sluiceway.operators.selectors.params import least_relevance, measure_of, one_of, share
 from sluiceway.operators.selectors.ranked import RankedSelector
+from sluiceway.operators.selectors.significance import least_relevance, measure_of
 
 
 class SaolaOrderFree(RankedSelector):

@@ -27,9 +27,7 @@ it counts as constant, which the metric `constant` tells.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -41,14 +39,8 @@ from sluiceway.operators.kernels.compile import is_compiled
 from sluiceway.operators.kernels.contingency import one_bit
 from sluiceway.operators.kernels.keys import feature_keys, keys_of_blob
 from sluiceway.operators.kernels.shelf import FISHER_Z, MEASURES
-from sluiceway.operators.selectors.params import (
-    least_relevance,
-    measure_of,
-    one_of,
-    refuse_other_state,
-    share,
-    whole_number,
-)
+from sluiceway.operators.params import numbers_of, one_of, refuse_other_state, share, whole_number
+from sluiceway.operators.selectors.significance import least_relevance, measure_of
 from sluiceway.schemas.batch import InstanceBatch
 
 _FLOATS, _INTEGERS = np.dtype("<f8"), np.dtype("<i8")
@@ -145,7 +137,7 @@ class SaolaStream:
     def learn_one(self, x: Mapping[str, float], y: int) -> None:
         if isinstance(y, bool | np.bool_) or not isinstance(y, int | np.integer) or not (y == -1 or 1 <= y <= 127):
             raise ValueError(f"label {y!r} is not -1, or 1, 2, ... up to 127")
-        values = np.array(_numbers(x), dtype=np.float64)
+        values = np.array(numbers_of(x), dtype=np.float64)
         instance = InstanceBatch.from_csr((0, len(values)), np.arange(len(values)), values, names=tuple(x))
         batch = InstanceBatch(
             instance.names, instance.indptr, instance.indices, instance.values, np.array((y,), dtype=np.int8),
@@ -353,20 +345,3 @@ def _no_sums(measure: int, places: int) -> Sums:
         product_low=np.zeros((continuous, continuous)),
         together=np.zeros((discrete, discrete), dtype=np.int64),
     )
-
-
-def _numbers(x: Mapping[str, float]) -> list[float]:
-    values: list[float] = []
-    for name, value in x.items():
-        if type(name) is not str or not name:
-            raise ValueError(f"feature {name!r} must be named by a string that is not empty")
-        if isinstance(value, bool) or not isinstance(value, Real):
-            raise ValueError(f"feature {name!r} is {value!r}, not a number")
-        try:
-            number = float(value)
-        except OverflowError:
-            number = math.inf
-        if not math.isfinite(number):
-            raise ValueError(f"feature {name!r} is {number}: values must be finite")
-        values.append(number)
-    return values
