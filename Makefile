@@ -13,7 +13,7 @@ demo: $(READY) ## a stream, a flow, no broker: see features being selected
 	@$(VENV)/bin/sluiceway demo $(ARGS)
 
 test: lint ## ruff, mypy, import-linter, then all tests
-	$(PY) -m pytest --numprocesses 2 --dist loadfile
+	$(PY) -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 lint: $(READY) ## ruff, mypy, import-linter
 	$(PY) -m ruff check .

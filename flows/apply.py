@@ -119,10 +119,10 @@ def _belongs_to(settings: Settings, around: Surroundings) -> dict[str, Any]:
     assert isinstance(settings, ApplySettings)
     return {
         "flow": settings.flow.name,
-        "input": str(settings.source),
+        "input": settings.source.identity,
         "input_id": around.input_id,
         "input_partitions": around.lanes,
-        "selections": str(settings.selections),
+        "selections": settings.selections.identity,
         "stream": settings.input.stream,
         "classes": settings.input.classes,
         "feature_names": settings.input.feature_names,
@@ -179,7 +179,7 @@ def _refuse_strange_store(settings: ApplySettings, directory: Path) -> None:
     if not (directory / MANIFEST).is_file():
         raise SettingsError(f"--flow-recovery {directory} holds no recovery store; run the flow first, with --recovery")
     found = read_json(directory / MANIFEST)
-    for name, wanted in (("flow", settings.selecting_flow), ("input", str(settings.source))):
+    for name, wanted in (("flow", settings.selecting_flow), ("input", settings.source.identity)):
         if found.get(name) != wanted:
             raise SettingsError(
                 f"--flow-recovery {directory} is the store of another flow: its {name} is {found.get(name)!r}, not"

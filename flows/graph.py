@@ -183,9 +183,9 @@ def sink(settings: Settings, around: Surroundings, running: Running) -> TopicSin
     def open_writers(lane: int, states: list[WriterState] | None) -> Sequence[Writer]:
         writers: list[Writer] = []
         if directories:
-            begins, urls = running.bounds().begins, settings.output_urls
+            begins = running.bounds().begins
             targets = [
-                DirectoryOutput(name, urls[name], topic, begins.get(urls[name], untouched))
+                DirectoryOutput(name, topic, begins.get(topic.identity, untouched))
                 for name, topic in directories.items()
             ]
             writers.append(DirectoryLane(lane, targets, states[0] if states else None))

@@ -55,15 +55,11 @@ class KafkaProgress:
     def __init__(self, flow: str, instances: str, selections: KafkaTopic, config: kafka.Config, lane: int) -> None:
         self._place = TopicPartition(instances, lane)
         self._selections = TopicPartition(selections.name, lane)
-        self._consumer = kafka.new_consumer(
-            kafka.client_config(
-                selections.bootstrap,
-                config,
-                group_id=flow,
-                enable_auto_commit=False,
-                isolation_level="read_uncommitted",
-            )
+        self._config = kafka.client_config(
+            selections.bootstrap, config, group_id=flow, enable_auto_commit=False, isolation_level="read_uncommitted"
         )
+        self._lost = kafka.Lost()
+        self._consumer = kafka.new_consumer(self._config)
 
     def __call__(self) -> Look | None:
         try:
@@ -71,8 +67,13 @@ class KafkaProgress:
             marks = self._consumer.get_watermark_offsets(self._selections, timeout=QUESTION_SECONDS)
         except KafkaException as problem:
             if problem.args[0].code() in kafka.PASSING:
+                self._lost.noticed()
+                if self._lost.for_good():
+                    self._consumer.close()
+                    self._consumer = kafka.new_consumer(self._config)
                 return None
             raise FlowError(f"the selecting flow's progress cannot be read: {kafka.sentence(problem)}") from problem
+        self._lost.heard()
         return None if committed.offset < 0 or marks is None else Look(committed.offset, marks[1])
 
     def close(self) -> None:

@@ -102,6 +102,11 @@ class Store:
                         f" on {holder.get('host', '?')} (flow {holder.get('flow', '?')!r},"
                         f" since {holder.get('since', '?')}); stop it first"
                     ) from None
+        stop = self.directory / "stop"
+        if first:
+            stop.unlink(missing_ok=True)  # a past run's
+        elif stop.exists():
+            raise FlowError(f"the flow {flow!r} is being stopped; start it again when all its processes have ended")
         self._held = (self.directory / f"process-{process}.lock").open("a+")
         fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._held.truncate(0)
@@ -109,8 +114,6 @@ class Store:
         holder = {"pid": os.getpid(), "host": os.uname().nodename, "flow": flow, "since": since, "cluster": cluster}
         self._held.write(orjson.dumps(holder).decode())
         self._held.flush()
-        if first:  # a stop that stands here was a past run's; a later process joins a run that may be stopping
-            (self.directory / "stop").unlink(missing_ok=True)
 
     def _refuse_foreign(self, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
         if found.get("store_version") != STORE_VERSION:
@@ -159,6 +162,7 @@ class Store:
 
     def pin(self, bounds: Bounds) -> None:
         """Begin a run, or go on with an interrupted one: from here on the store has run."""
+        self.is_new = False
         _replace(self.directory / "run.json", bounds.to_json())
 
     def bounds(self) -> Bounds:

@@ -23,7 +23,7 @@ from sluiceway.flows.settings import Settings
 from sluiceway.flows.stopping import Stop
 from sluiceway.flows.topics.bounds import Bounds
 from sluiceway.flows.topics.directory import whole_size
-from sluiceway.flows.topics.url import DirectoryTopic, KafkaTopic
+from sluiceway.flows.topics.url import DirectoryTopic
 from sluiceway.operators.adapters.failure import first_failure, forget_failures
 from sluiceway.operators.stages import scale
 
@@ -111,17 +111,27 @@ def run(
         bounds = _open(store, settings, around, cluster, partitions, adopt, work)
         work.prepare(settings, on_compile)
         flow = work.build(settings, Running(around, bounds, stop, store is not None, checkpoint_seconds, progress))
-        stop.listen()
+        first = store if cluster.process == 0 else None
+        was_clean = first is not None and first.is_clean
+        stop.listen(on_never_begun=first.mark_clean if first is not None and was_clean else lambda: None)
+        if first is not None:
+            first.pin(bounds())
         progress.begin()
         if on_start is not None and cluster.process == 0:
             on_start(bounds())
         _execute(flow, cluster, checkpoint_seconds, store)
+        if first is not None:
+            first.mark_clean()
+    except BaseException:
         if store is not None and cluster.process == 0:
-            store.mark_clean()
+            store.undo()
+        raise
     finally:
-        stop.close()
-        if store is not None:
-            store.close()
+        try:
+            stop.close()
+        finally:
+            if store is not None:
+                store.close()
     return stop.stopped
 
 
@@ -151,46 +161,57 @@ def _open(
     )
     if cluster.process > 0:
         return store.bounds
-    try:
-        stands = store.positions(source_step(settings))
-        bounds = _bounds(store, settings, around, ran=bool(stands))
-        if not adopt:
-            _refuse_strange_output(store, settings, around, bounds, stands)
-    except BaseException:
-        store.undo()
-        raise
-    store.pin(bounds)
+    stands = store.positions(source_step(settings))
+    bounds = _bounds(store, settings, around, ran=bool(stands))
+    if not adopt:
+        _refuse_other_outputs(store, bounds)
+        _refuse_strange_output(store, settings, around, bounds, stands)
     return lambda: bounds
 
 
 def _bounds(store: Store, settings: Settings, around: Surroundings, *, ran: bool) -> Bounds:
     """Those of an interrupted run, which this one finishes; what `input.stop` says now, if it has changed since."""
+    outputs = tuple(topic.identity for topic in settings.outputs.values())
     begins = _sizes(settings, around)
     if store.is_clean and not ran:
         begins = dict.fromkeys(begins, (0,) * around.lanes)  # all output is to come; what stands is compared with it
     if store.is_clean:
-        return replace(resolve_bounds(settings, around), begins=begins)
+        return replace(resolve_bounds(settings, around), outputs=outputs, begins=begins)
     pinned = store.bounds()
     begins |= pinned.begins  # what an interrupted run wrote after its last checkpoint is still to come
     if pinned.stop_setting == settings.input.stop:
-        return replace(pinned, begins=begins)
-    return replace(resolve_bounds(settings, around), starts=pinned.starts, begins=begins)
+        return replace(pinned, outputs=outputs, begins=begins)
+    return replace(resolve_bounds(settings, around), starts=pinned.starts, outputs=outputs, begins=begins)
 
 
 def _sizes(settings: Settings, around: Surroundings) -> dict[str, tuple[int, ...]]:
-    """How much stands in each output directory, by URL and lane."""
+    """How much stands in each output directory, by lane."""
     return {
-        settings.output_urls[name]: tuple(whole_size(topic, lane) for lane in range(around.lanes))
-        for name, topic in settings.outputs.items()
+        topic.identity: tuple(whole_size(topic, lane) for lane in range(around.lanes))
+        for topic in settings.outputs.values()
         if isinstance(topic, DirectoryTopic)
     }
+
+
+def _refuse_other_outputs(store: Store, bounds: Bounds) -> None:
+    """What an interrupted run got out after its last checkpoint is known by where it wrote it."""
+    if store.is_clean:
+        return
+    before, now = set(store.bounds().outputs), set(bounds.outputs)
+    if before != now:
+        changes = [f"no longer to {output}" for output in sorted(before - now)]
+        changes += [f"now to {output}" for output in sorted(now - before)]
+        raise SettingsError(
+            f"the last run of this flow was interrupted, and the flow is to write {', '.join(changes)}; outputs may"
+            f" change after a clean end or stop: run it once more with those it had"
+        )
 
 
 def belongs_to(settings: Settings, around: Surroundings) -> dict[str, Any]:
     """What a store's models depend on: a change of any of it makes them another flow's."""
     return {
         "flow": settings.flow.name,
-        "input": settings.source.name if isinstance(settings.source, KafkaTopic) else str(settings.source),
+        "input": settings.source.identity,
         "input_id": around.input_id,
         "input_partitions": around.lanes,
         "operator": settings.operator.name,
@@ -238,7 +259,7 @@ def _refuse_strange_output(
                 f" `{adopt}` goes on from the store (output of the last seconds before the crash may come"
                 f" twice), or give the flow another name and another recovery directory"
             )
-        if sent is not None and sent < here:
+        if sent is not None and sent < here and not store.is_clean:
             raise FlowError(
                 f"the recovery store {store.directory} stands at offset {here} of partition {lane}, but the consumer"
                 f" group {name!r} says that output is out only up to {sent}; was the group's offset reset?"

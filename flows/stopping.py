@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 LOOK_EVERY = 0.1
@@ -25,32 +26,41 @@ class Stop:
     """
 
     def __init__(self, directory: Path | None = None) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            raise RuntimeError("a flow handles signals, which only the main thread of a program can")
         self._file = None if directory is None else directory / "stop"
         self._asked = threading.Event()
         self._begun = False
-        self._before = {number: signal.getsignal(number) for number in SIGNALS}
-        self._tell: int | None = None
+        self._undo: Callable[[], None] | None = None
 
-    def listen(self) -> None:
-        told, self._tell = os.pipe()
-        os.set_blocking(self._tell, False)
-        signal.set_wakeup_fd(self._tell, warn_on_full_buffer=False)
-        for number in SIGNALS:
-            signal.signal(number, lambda number, frame: None)
-        threading.Thread(target=self._watch, args=(told,), name="stop", daemon=True).start()
+    def listen(self, on_never_begun: Callable[[], None]) -> None:
+        """Until `close`; a flow that is stopped before it has begun ends at once, after `on_never_begun`."""
+        told, tell = os.pipe()
+        os.set_blocking(tell, False)
+        earlier = signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
+        handlers = {number: signal.signal(number, lambda number, frame: None) for number in SIGNALS}
+        watching = threading.Thread(target=self._watch, args=(told, on_never_begun), name="stop", daemon=True)
+        watching.start()
+
+        def undo() -> None:
+            signal.set_wakeup_fd(earlier)
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+            os.write(tell, b"\0")
+            watching.join()
+            os.close(tell)
+            os.close(told)
+
+        self._undo = undo
 
     def close(self) -> None:
         """Signals mean again what they meant before."""
-        if self._tell is not None:
-            signal.set_wakeup_fd(-1)
-            for number, handler in self._before.items():
-                signal.signal(number, handler)
-            os.write(self._tell, b"\0")  # the thread closes its end
-            os.close(self._tell)
-            self._tell = None
+        if self._undo is not None:
+            self._undo()
+            self._undo = None
 
     def __call__(self) -> bool:
-        """Whether to stop; called by sources, hence only once all processes of the flow are connected."""
+        """Whether to stop; asked by every worker once all processes of the flow are connected, and then by sources."""
         self._begun = True
         return self._asked.is_set()
 
@@ -58,22 +68,36 @@ class Stop:
     def stopped(self) -> bool:
         return self._asked.is_set()
 
-    def _watch(self, told: int) -> None:
-        since, signals = 0.0, 0
+    def _watch(self, told: int, on_never_begun: Callable[[], None]) -> None:
+        since, signals, passed_on = 0.0, 0, self._file is None
         while True:
             numbers = os.read(told, 16) if select.select([told], [], [], LOOK_EVERY)[0] else b""
             if 0 in numbers:
-                os.close(told)
                 return
-            signals += len(numbers)
+            wanted = [number for number in numbers if number in SIGNALS]  # the program may handle others too
+            signals += len(wanted)
             if signals > 1:
-                os._exit(128 + numbers[-1] if numbers else 1)  # asked twice: the user will not wait for the checkpoint
-            if self._asked.is_set():
-                if not self._begun and time.monotonic() - since > BEGIN_SECONDS:
-                    print("stopped before the flow had begun", file=sys.stderr, flush=True)
-                    os._exit(0)
-            elif signals or (self._file is not None and self._file.exists()):
+                os._exit(128 + wanted[-1])  # asked twice: the user will not wait for the checkpoint
+            if not self._asked.is_set() and (signals or self._peer_asks()):
                 since = time.monotonic()
                 self._asked.set()
-                if self._file is not None:
-                    self._file.touch()
+            if self._asked.is_set():
+                passed_on = passed_on or self._pass_on()
+                if not self._begun and time.monotonic() - since > BEGIN_SECONDS:
+                    on_never_begun()
+                    print("stopped before the flow had begun", file=sys.stderr, flush=True)
+                    os._exit(0)
+
+    def _peer_asks(self) -> bool:
+        try:
+            return self._file is not None and self._file.exists()
+        except OSError:  # a file server that does not answer just now
+            return False
+
+    def _pass_on(self) -> bool:
+        assert self._file is not None
+        try:
+            self._file.touch()
+        except OSError:
+            return False
+        return True

@@ -21,8 +21,10 @@ class Bounds:
     stops: tuple[int | None, ...]
     stop_setting: str | None = None
     """The `input.stop` that `stops` come from."""
+    outputs: tuple[str, ...] = ()
+    """Where the run writes to."""
     begins: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """By URL, how long an output directory's files were: there begins one that the checkpoint does not know."""
+    """How long the files of each output directory were: there begins one that the checkpoint does not know."""
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -32,8 +34,13 @@ class Bounds:
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Self:
-        begins = {url: tuple(sizes) for url, sizes in content["begins"].items()}
-        return cls(tuple(content["starts"]), tuple(content["stops"]), content["stop_setting"], begins)
+        return cls(
+            tuple(content["starts"]),
+            tuple(content["stops"]),
+            content["stop_setting"],
+            tuple(content["outputs"]),
+            {output: tuple(sizes) for output, sizes in content["begins"].items()},
+        )
 
 
 def refuse_future_stop(stop: str | None) -> None:

@@ -170,8 +170,6 @@ class DirectoryOutput(NamedTuple):
     """A directory topic to be written."""
 
     carries: str
-    url: str
-    """As the settings have it: it stays the same when everything is moved."""
     topic: DirectoryTopic
     begins: tuple[int, ...]
     """By lane, where to begin if the checkpoint does not know it."""
@@ -180,14 +178,16 @@ class DirectoryOutput(NamedTuple):
 class DirectoryLane:
     """Appends one lane's records to its partition file in each directory topic.
 
-    Its state is how much of each topic is written, by URL: outputs may come, go and change between two runs. One that
-    the state does not know begins where it ended when the run began, which a crash does not forget.
+    Its state is how much of each topic is written: after a clean end, outputs may come, go and change. One that the
+    state does not know begins where it ended when the run began, which a crash does not forget.
     """
 
     def __init__(self, lane: int, outputs: Sequence[DirectoryOutput], state: Mapping[str, int] | None) -> None:
         known = state or {}
         self._files = {
-            output: _PartitionFile(partition_path(output.topic, lane), known.get(output.url, output.begins[lane]))
+            output: _PartitionFile(
+                partition_path(output.topic, lane), known.get(output.topic.identity, output.begins[lane])
+            )
             for output in outputs
         }
 
@@ -201,7 +201,7 @@ class DirectoryLane:
                 file.append(b"".join(line(record) + b"\n" for record in records))
 
     def commit(self) -> dict[str, int]:
-        return {output.url: file.sync() for output, file in self._files.items()}
+        return {output.topic.identity: file.sync() for output, file in self._files.items()}
 
     def close(self) -> None:
         for file in self._files.values():

@@ -79,9 +79,7 @@ class KafkaReader:
         if self.stop is not None and self.position >= self.stop:
             return self._item([], self.position, end=True)
         messages = self._consumer.consume(RECORDS_A_POLL, 0)
-        if messages:
-            self._lost.heard()
-        elif self._lost.for_good():
+        if not messages and self._lost.for_good():
             self._consumer.close()
             self._open()
             self._assign()
@@ -89,6 +87,7 @@ class KafkaReader:
         if any(map(Message.error, messages)):
             messages, reached = self._set_events_apart(messages)
         if messages:
+            self._lost.heard()
             reached = max(reached, _offset(messages[-1]) + 1)
         end = self.stop is not None and reached >= self.stop
         if end and self.stop is not None:
@@ -125,6 +124,7 @@ class KafkaReader:
             if error is None:
                 records.append(message)
             elif error.code() == KafkaError._PARTITION_EOF:
+                self._lost.heard()
                 reached = max(reached, _offset(message))
             elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
                 low, high = kafka.watermarks(self._consumer, self._topic.name, self._partition)

@@ -80,6 +80,7 @@ class TopicSource(FixedPartitionedSource[RawPoll, int]):
         self._progress = progress or Progress()
 
     def list_parts(self) -> list[str]:
+        self._stopping()  # every worker comes by here, also one that will read nothing: the flow has begun
         return [lane_key(partition) for partition in range(self._partitions)]
 
     @noted

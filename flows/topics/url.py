@@ -16,6 +16,11 @@ class KafkaTopic:
     bootstrap: str
     name: str
 
+    @property
+    def identity(self) -> str:
+        """What it is called wherever the broker is found; the broker's own id tells topics of one name apart."""
+        return self.name
+
     def __str__(self) -> str:
         return f"kafka://{self.bootstrap}/{self.name}"
 
@@ -29,6 +34,10 @@ class DirectoryTopic:
     @property
     def name(self) -> str:
         return self.path.name
+
+    @property
+    def identity(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
         return f"dir:{self.path}"

@@ -218,9 +218,7 @@ class KafkaFeed:
         self._look_for_partitions()
         first = self._consumer.poll(seconds)
         messages = [] if first is None else [first, *self._consumer.consume(1000, 0)]
-        if messages:
-            self._lost.heard()
-        elif self._lost.for_good():
+        if not messages and self._lost.for_good():
             self._consumer.close()
             self._open()
             self._assign()
@@ -228,6 +226,7 @@ class KafkaFeed:
 
     def _entry(self, message: Message) -> Entry | None:
         partition, offset = message.partition(), message.offset()
+        self._lost.heard()
         assert partition is not None
         assert offset is not None
         at_end = message.error() is not None

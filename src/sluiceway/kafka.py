@@ -190,10 +190,14 @@ class Lost:
         self._since: float | None = None
 
     def on_error(self, error: KafkaError) -> None:
-        if error.code() == KafkaError._ALL_BROKERS_DOWN and self._since is None:
-            self._since = time.monotonic()
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:
+            self.noticed()
+
+    def noticed(self) -> None:
+        self._since = self._since or time.monotonic()
 
     def heard(self) -> None:
+        """Something came that only a broker can send."""
         self._since = None
 
     def for_good(self) -> bool:

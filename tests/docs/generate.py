@@ -165,7 +165,7 @@ def diagram(which: str) -> str:
         else:
             applying = apply.ApplySettings.parse({**content, "flow": {"name": "spam-apply"}}, directory)
             running = graph.Running(look_around(applying), lambda: Bounds((0,), (None,)), lambda: False, False, 1.0)
-            made = {"flow": applying.selecting_flow, "input": str(applying.source)}
+            made = {"flow": applying.selecting_flow, "input": applying.source.identity}
             (directory / MANIFEST).write_text(json.dumps(made))  # as if the flow had run
             flow = apply.build(applying, running, directory)
             drawn = mermaid(flow, applying, inputs=("instances", "selections"))

@@ -149,7 +149,7 @@ def test_the_number_of_partitions_is_pinned(topic: DirectoryTopic, tmp_path: Pat
 
 
 def lane(topic: DirectoryTopic, position: int = 0) -> DirectoryLane:
-    return DirectoryLane(0, [DirectoryOutput("predictions", str(topic), topic, (0, 0))], {str(topic): position})
+    return DirectoryLane(0, [DirectoryOutput("predictions", topic, (0, 0))], {str(topic): position})
 
 
 def output(*values: bytes) -> LaneOutput:

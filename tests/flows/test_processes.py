@@ -13,11 +13,11 @@ from tests.support.flow import Done, Running, sluiceway
 
 
 class Cluster(Flow):
-    """The flow as two processes."""
+    """The flow as several processes."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, processes: int = 2) -> None:
         super().__init__(directory)
-        self._addresses = ";".join(f"127.0.0.1:{port}" for port in free_ports(2))
+        self._addresses = ";".join(f"127.0.0.1:{port}" for port in free_ports(processes))
 
     def environment(self, process: int) -> dict[str, str]:
         return {"BYTEWAX_ADDRESSES": self._addresses, "BYTEWAX_PROCESS_ID": str(process)}
@@ -62,6 +62,32 @@ def test_a_process_whose_lanes_have_ended_passes_a_stop_on(cluster: Cluster, tol
         processes[told].send(signal.SIGTERM)
         done = [process.wait(20) for process in processes]
     assert [one.code for one in done] == [0, 0], [one.stderr for one in done]
+
+
+def test_a_process_that_reads_nothing_finishes_its_work_when_stopped(tmp_path: Path) -> None:
+    """With more processes than lanes some only learn or write: they have begun, too."""
+    flow = Cluster(tmp_path, processes=3)
+    flow.write(input={"stop": None})
+    flow.feed(INSTANCES)
+    with flow.start(0) as first, flow.start(1) as second, flow.start(2) as third:
+        processes = first, second, third
+        first.until(lambda: flow.path("predictions").exists() and len(flow.lines("predictions")) == len(INSTANCES))
+        second.send(signal.SIGTERM)
+        done = [process.wait(30) for process in processes]
+    assert [one.code for one in done] == [0, 0, 0], [one.stderr for one in done]
+    assert not any("before the flow had begun" in one.stderr for one in done)
+    assert not (tmp_path / "store" / "run.json").exists()
+
+
+def test_a_process_does_not_join_a_run_that_is_being_stopped(cluster: Cluster) -> None:
+    cluster.feed(INSTANCES, partitions=2)
+    with cluster.start(1) as alone:
+        alone.until(lambda: "retrying" in alone.stdout + alone.stderr)
+        alone.send(signal.SIGSTOP)  # it holds its lock
+        (cluster.directory / "store" / "stop").touch()
+        with cluster.start(0) as late:
+            refused = late.wait(30)
+    assert (refused.code, "is being stopped" in refused.sentence) == (1, True)
 
 
 def test_two_workers_give_the_same(tmp_path: Path) -> None:

@@ -246,7 +246,7 @@ def test_an_interrupted_run_keeps_its_bounds_until_the_stop_setting_changes(tmp_
     store.pin(_bounds(store, ended, look_around(ended), ran=False))
     partition_path(topic, 0).write_bytes(b"{}\n" * 9)
     partition_path(DirectoryTopic(tmp_path / "selections"), 0).write_bytes(b"{}\n")  # uncheckpointed, so still to come
-    begins = dict.fromkeys(urls.values(), (0,))
-    assert _bounds(store, ended, look_around(ended), ran=False) == Bounds((3,), (12,), "end", begins)
+    outputs, begins = tuple(urls.values()), dict.fromkeys(urls.values(), (0,))
+    assert _bounds(store, ended, look_around(ended), ran=False) == Bounds((3,), (12,), "end", outputs, begins)
     endless = Settings.parse({**sections, "input": {"start": "beginning"}})
-    assert _bounds(store, endless, look_around(endless), ran=False) == Bounds((3,), (None,), None, begins)
+    assert _bounds(store, endless, look_around(endless), ran=False) == Bounds((3,), (None,), None, outputs, begins)

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from sluiceway.flows import run as running_module
+from sluiceway.flows.settings import Settings
 from tests.support.flow import Running, sluiceway, toml
 
 INSTANCES = [{"stream": f"s{n % 2}", "id": f"e{n}", "x": {f"f{n % 5}": 1 + n % 3}, "y": (-1) ** n} for n in range(40)]
@@ -165,6 +167,42 @@ def test_a_new_output_survives_a_crash_before_its_first_checkpoint(flow: Flow) -
     flow.run()
     made = [line["id"] for line in flow.lines("predictions")]
     assert made == ["earlier", *(record["id"] for record in INSTANCES[10:20])]
+
+
+def test_outputs_do_not_change_after_a_crash(flow: Flow) -> None:
+    """What is out since the last checkpoint is known by where it is: elsewhere it would come again."""
+    flow.write(input={"stop": None})
+    flow.feed(INSTANCES)
+    with Running("run", flow.file, "--recovery", flow.directory / "store", "--checkpoint-every", "300") as running:
+        running.until(lambda: len(_lines_of(flow.path("predictions"))) == 40)
+        running.kill()
+    for change in ({"predictions": "dir:data/other"}, {"predictions": None}):
+        flow.write(topics=change)
+        refused = sluiceway("run", flow.file, "--recovery", flow.directory / "store")
+        assert refused.code == 2
+        assert f"no longer to dir:{flow.path('predictions').parent}" in refused.sentence
+        assert "run it once more with those it had" in refused.sentence
+    flow.write(topics={"predictions": "dir:./data/../data/predictions"})
+    assert "no longer to" in sluiceway("run", flow.file, "--recovery", flow.directory / "store").sentence
+    flow.write(topics={"predictions": "dir:./data/./predictions"})  # the same
+    flow.run()
+    assert [line["seq"] for line in flow.lines("predictions") if line["stream"] == "s0"] == list(range(20))
+    flow.write(topics={"predictions": None})
+    flow.run()
+
+
+def test_a_start_that_comes_to_nothing_leaves_nothing(flow: Flow, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interrupted while it compiles: the next start decides anew where to begin."""
+    flow.feed(INSTANCES)
+
+    def interrupted(settings: object, on_compile: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(running_module, "_warm_up", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        running_module.run(Settings.load(flow.file), recovery=flow.directory / "store")
+    assert not list((flow.directory / "store").glob("*.json"))
+    assert not list((flow.directory / "store").glob("*.sqlite3"))
 
 
 def test_bytewax_runs_it_too(flow: Flow) -> None:
