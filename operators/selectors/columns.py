@@ -334,7 +334,7 @@ class ShelfSelector(ABC):
 
     def _make_way(self, name: str) -> None:
         """Give up a column that is held but not selected."""
-        raise NotImplementedError(f"column {name!r} is held")
+        raise AssertionError(f"column {name!r} is held, and here all that are held are selected")
 
     def _remember(self, number: int, name: str) -> None:
         self._names[number], self._numbers[name] = name, number

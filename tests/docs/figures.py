@@ -63,25 +63,11 @@ def _over_instances(entry: registry.Entry, mails: InstanceBatch | None) -> list[
             model.advance(mails, start, stop, scores)
             wrong.append(100 * float(np.mean(scores[:stop] * mails.y[:stop] <= 0)))
         else:
-            model.learn_many(_rows(mails, start, stop))
+            model.learn_many(mails.slice(start, stop))
         selected.append(float(len(model.selected)))
         start = stop
     count = Curve("features selected, over mails seen", selected, len(mails))
     return [Curve("wrong predictions so far, over mails seen", wrong, len(mails), "%"), count] if wrong else [count]
-
-
-def _rows(batch: InstanceBatch, start: int, stop: int) -> InstanceBatch:
-    low, high = batch.indptr[start], batch.indptr[stop]
-    return InstanceBatch(
-        batch.names,
-        batch.indptr[start : stop + 1] - low,
-        batch.indices[low:high],
-        batch.values[low:high],
-        batch.y[start:stop],
-        batch.ts[start:stop],
-        batch.offset[start:stop],
-        batch.next_offset[start:stop],
-    )
 
 
 def _over_columns(cls: Any, data: Path) -> list[Curve]:
