@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sluiceway.operators.kernels.choice import fingerprint
 from sluiceway.operators.kernels.compile import kernel
-from sluiceway.operators.kernels.slots import ACTIVE, Model, Rows, bounded, seat
+from sluiceway.operators.kernels.slots import ACTIVE, Model, Rows, bounded, find_slots, seat
 from sluiceway.operators.kernels.truncation import nth_smallest
 
 SCALE, SQUARES, SHRUNK = 0, 1, 2
@@ -44,13 +44,12 @@ class Dense(NamedTuple):
 @kernel
 def score_scaled(rows: Rows, row: int, m: Model, d: Dense) -> float:
     """f = w . x, summed in the order of the record."""
+    find_slots(rows, row, m)
     first = rows.indptr[row]
     scale = d.numbers[SCALE]
     f = 0.0
     for j in range(first, rows.indptr[row + 1]):
-        slot = m.slot_of[rows.indices[j]]
-        m.touched[j - first] = slot
-        f += (scale * m.weight[slot]) * rows.values[j]
+        f += (scale * m.weight[m.touched[j - first]]) * rows.values[j]
     return bounded(f)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sluiceway.operators.kernels.compile import kernel
 from sluiceway.operators.kernels.fringe import SEATED, Fringe, admit, forget, note_all, vacate, watch
-from sluiceway.operators.kernels.slots import ACTIVE, Model, Rows, bounded, settle
+from sluiceway.operators.kernels.slots import ACTIVE, Model, Rows, bounded, find_slots, settle
 from sluiceway.operators.kernels.truncation import truncate
 
 SCALE, TOTAL, STALE, ALL = 0, 1, 2, 3
@@ -30,12 +30,11 @@ _NOTHING = 2.0**-600
 @kernel
 def score_row(rows: Rows, row: int, m: Model, scale: float) -> float:
     """f = w . x, summed in the order of the record."""
+    find_slots(rows, row, m)
     first = rows.indptr[row]
     f = 0.0
     for j in range(first, rows.indptr[row + 1]):
-        slot = m.slot_of[rows.indices[j]]
-        m.touched[j - first] = slot
-        f += scale * m.weight[slot] * rows.values[j]
+        f += scale * m.weight[m.touched[j - first]] * rows.values[j]
     return bounded(f)
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sluiceway.operators.kernels.choice import fingerprint
 from sluiceway.operators.kernels.compile import kernel
 from sluiceway.operators.kernels.dense import SHRUNK, STALE, Dense, settle_all
-from sluiceway.operators.kernels.slots import ACTIVE, VERSION, Model, Rows, bounded
+from sluiceway.operators.kernels.slots import ACTIVE, VERSION, Model, Rows, bounded, find_slots
 
 _PAID = 64
 """At the limit, a step pays for so many weights: of fewer, every newcomer meets them as they are."""
@@ -32,12 +32,12 @@ def soft(weight: float, threshold: float) -> float:
 @kernel
 def score_waiting(rows: Rows, row: int, m: Model, d: Dense) -> float:
     """f = w . x, summed in the order of the record."""
+    find_slots(rows, row, m)
     first = rows.indptr[row]
     shrunk = d.numbers[SHRUNK]
     f = 0.0
     for j in range(first, rows.indptr[row + 1]):
-        slot = m.slot_of[rows.indices[j]]
-        m.touched[j - first] = slot
+        slot = m.touched[j - first]
         f += soft(m.weight[slot], shrunk - d.shrunk[slot]) * rows.values[j]
     return bounded(f)
 
