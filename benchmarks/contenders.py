@@ -197,7 +197,7 @@ def growth(new: Callable[[], Callable[[InstanceBatch], Any]], few: Rows, many: R
     return ratios
 
 
-@njit  # type: ignore[untyped-decorator]
+@njit  # type: ignore[untyped-decorator]  # numba has no types
 def _dot_rows(
     indptr: NDArray[np.int64], indices: NDArray[np.int32], values: NDArray[np.float64], weight: NDArray[np.float64],
     scores: NDArray[np.float64],

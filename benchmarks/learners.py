@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import psutil  # type: ignore[import-untyped]
+import psutil  # type: ignore[import-untyped]  # it has no types
 from river import linear_model
 from scipy.sparse import csr_matrix
 from sklearn.linear_model import SGDClassifier

@@ -69,7 +69,7 @@ class DenseLearner(LinearLearner):
 
     @classmethod
     def warm_up(cls) -> None:
-        model = cls(k=1)  # type: ignore[call-arg]
+        model = cls(k=1)  # type: ignore[call-arg]  # every learner below takes k
         model.learn_one({"0": 1.0}, 1)
         assert model.selected
 

@@ -104,7 +104,7 @@ class ShelfSelector(ABC):
 
     @classmethod
     def warm_up(cls) -> None:
-        model = cls()  # type: ignore[call-arg]
+        model = cls()  # type: ignore[call-arg]  # every selector below has defaults
         model.begin((0.0, 0.0, 1.0, 1.0))
         model.learn_feature("0", (0.0, 1.0, 2.0, 3.0))
         cls.from_state(model.state())

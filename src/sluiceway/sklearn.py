@@ -28,7 +28,7 @@ from sluiceway.schemas.batch import InstanceBatch
 DEFAULT_K = 10
 
 
-class OnlineSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
+class OnlineSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Learns row by row, in order, and selects the features that the learner has selected by then.
 
     Parameters
