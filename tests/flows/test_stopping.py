@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from sluiceway.flows.stopping import Stop
+from sluiceway.flows.topics.source import Reader, TopicSource
 
 
 @pytest.fixture
@@ -112,3 +113,16 @@ def test_only_the_main_thread_can_run_a_flow() -> None:
     thread.start()
     thread.join()
     assert "main thread" in str(problems[0])
+
+
+def test_a_worker_that_reads_no_partition_has_begun_too(tmp_path: Path) -> None:
+    """It lists the parts as every worker does, and opens none: a stop that takes its time must not end it as idle."""
+
+    def open_reader(partition: int, position: int | None) -> Reader:
+        raise AssertionError("nothing is read here")
+
+    stop = Stop(tmp_path)
+    source = TopicSource(1, open_reader, stop)
+    assert not stop._begun
+    assert source.list_parts() == ["00000"]
+    assert stop._begun
