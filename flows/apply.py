@@ -25,7 +25,7 @@ from bytewax.dataflow import Dataflow
 
 from sluiceway import kafka
 from sluiceway.errors import SettingsError
-from sluiceway.flows.graph import SOURCE, Running, decoder, open_reader, sink
+from sluiceway.flows.graph import SOURCE, Decode, Running, decoding, open_reader, sink
 from sluiceway.flows.joined import JoinedPoll, JoinedReader, KafkaProgress, Looking, Selection, StoreProgress
 from sluiceway.flows.preflight import Surroundings
 from sluiceway.flows.recovery import MANIFEST, read_json
@@ -36,7 +36,7 @@ from sluiceway.flows.topics.kafka_source import KafkaReader, first_offset
 from sluiceway.flows.topics.source import Reader, TopicSource
 from sluiceway.flows.topics.url import DirectoryTopic, KafkaTopic, Topic
 from sluiceway.operators.adapters.failure import noted
-from sluiceway.schemas.decode import Decoder
+from sluiceway.schemas import decode
 from sluiceway.schemas.lane import LaneOutput, OutRecord, RawPoll, lane_key
 
 SUFFIX = "-apply"
@@ -86,7 +86,13 @@ def work(flow_store: Path | None = None) -> Work:
         assert isinstance(settings, ApplySettings)
         return build(settings, running, flow_store)
 
-    return Work(build=build_it, belongs_to=_belongs_to, prepare=lambda settings, on_compile: None)
+    return Work(build=build_it, belongs_to=_belongs_to, prepare=_warm_up)
+
+
+def _warm_up(settings: Settings, on_compile: Callable[[], None] | None) -> None:
+    if on_compile is not None and not decode.is_compiled():
+        on_compile()
+    decode.warm_up()
 
 
 def build(settings: ApplySettings, running: Running, flow_store: Path | None = None) -> Dataflow:
@@ -108,7 +114,7 @@ def build(settings: ApplySettings, running: Running, flow_store: Path | None = N
 
     flow = Dataflow(settings.flow.name)
     polls = op.input(SOURCE, flow, TopicSource(around.lanes, open_joined, running.stopping, running.progress))
-    mapper = Applier(settings.selecting_flow, decoder(settings, around), settings.input.feature_names)
+    mapper = Applier(settings.selecting_flow, decoding(settings, around), settings.input.feature_names)
     outputs = op.map("apply", polls, mapper)
     op.output("sink", outputs, sink(settings, around, running))
     return flow
@@ -203,9 +209,9 @@ class Applier:
     Records that cannot be read are not here: the selecting flow has sent them to its dead letters.
     """
 
-    def __init__(self, flow: str, decoder: Decoder, feature_names: Sequence[str] | None) -> None:
+    def __init__(self, flow: str, decode: Decode, feature_names: Sequence[str] | None) -> None:
         self._flow = flow
-        self._decoder = decoder
+        self._decode = decode
         self._feature_names = feature_names
         self._lanes: dict[int, dict[str, deque[Selection]]] = {}
 
@@ -222,7 +228,7 @@ class Applier:
 
     def _applied(self, poll: JoinedPoll, selected: Mapping[str, deque[Selection]]) -> Iterable[OutRecord]:
         streams: dict[int, str] = {}
-        for stream, rows in self._decoder.decode(poll).streams:
+        for stream, rows in self._decode(poll).streams:
             streams |= dict.fromkeys(rows.offset.tolist(), stream)
         for key, value, offset in zip(poll.keys, poll.values, poll.offsets, strict=True):
             if offset not in streams:

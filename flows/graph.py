@@ -64,7 +64,7 @@ def build(settings: Settings | Path | str, running: Running | None = None) -> Da
     flow = Dataflow(settings.flow.name)
     reader = partial(open_reader, settings, running)
     polls = op.input(SOURCE, flow, TopicSource(around.lanes, reader, running.stopping, running.progress))
-    batches = op.map("decode", polls, partial(_decode, _decoders(settings, around)))
+    batches = op.map("decode", polls, partial(_decode, decoding(settings, around)))
     outputs = select("select", batches, _stream_kind(settings, around), settings.source.name)
     op.output("sink", outputs, sink(settings, around, running))
     return flow
@@ -92,13 +92,9 @@ def open_reader(settings: Settings, running: Running, partition: int, position: 
     return DirectoryReader(topic, partition, start, bounds.stops[partition])
 
 
-Decoders = defaultdict[int, Decoder | ColumnDecoder]
-"""One for each worker thread: a decoder remembers names from poll to poll."""
-
-
 @noted
-def _decode(decoders: Decoders, poll: RawPoll) -> tuple[str, LaneBatch]:
-    return lane_key(poll.lane), decoders[get_ident()].decode(poll)
+def _decode(decode: Decode, poll: RawPoll) -> tuple[str, LaneBatch]:
+    return lane_key(poll.lane), decode(poll)
 
 
 def _named_by(settings: Settings) -> NamedBy:
@@ -106,15 +102,19 @@ def _named_by(settings: Settings) -> NamedBy:
     return "member" if given == "key" and isinstance(settings.source, DirectoryTopic) else given
 
 
-def _decoders(settings: Settings, around: Surroundings) -> Decoders:
-    if settings.source_role == "features":
-        return defaultdict(lambda: ColumnDecoder(around.lanes, _named_by(settings), settings.input.target_type))
-    return defaultdict(lambda: decoder(settings, around))
+Decode = Callable[[RawPoll], LaneBatch]
 
 
-def decoder(settings: Settings, around: Surroundings) -> Decoder:
-    """Reads instances as the settings say."""
+def decoding(settings: Settings, around: Surroundings) -> Decode:
+    """Reads polls as the settings say, with a decoder for each worker thread: it keeps names and room between them."""
+    decoders: defaultdict[int, Decoder | ColumnDecoder] = defaultdict(partial(_decoder, settings, around))
+    return lambda poll: decoders[get_ident()].decode(poll)
+
+
+def _decoder(settings: Settings, around: Surroundings) -> Decoder | ColumnDecoder:
     given = settings.input
+    if settings.source_role == "features":
+        return ColumnDecoder(around.lanes, _named_by(settings), given.target_type)
     return Decoder(
         around.lanes,
         stream=_named_by(settings),

@@ -26,6 +26,7 @@ from sluiceway.flows.topics.directory import whole_size
 from sluiceway.flows.topics.url import DirectoryTopic
 from sluiceway.operators.adapters.failure import first_failure, forget_failures
 from sluiceway.operators.stages import scale
+from sluiceway.schemas import decode
 
 DEFAULT_CHECKPOINT_SECONDS = 2.0
 DEFAULT_PARTITIONS = 8
@@ -137,10 +138,11 @@ def run(
 
 def _warm_up(settings: Settings, on_compile: Callable[[], None] | None) -> None:
     """Load or compile the kernels before the first record waits for them."""
-    if on_compile is not None and not settings.operator_class.is_compiled():
+    if on_compile is not None and not (settings.operator_class.is_compiled() and decode.is_compiled()):
         on_compile()
     settings.operator_class.warm_up()
     scale.warm_up()
+    decode.warm_up()
 
 
 def _open(

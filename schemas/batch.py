@@ -10,6 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 UNLABELLED = 0
+MAX_FEATURES_PER_INSTANCE = 100_000
+
+Label = str | int | bool
+"""As a record has it."""
 
 BINARY_LABELS: Mapping[tuple[type, object], int] = {
     (bool, True): 1,

@@ -11,6 +11,9 @@ A member that is null counts as absent, and unknown members are ignored.
     id  a string that is not empty, or an integer, which becomes its decimal text.
     ts  an integer, milliseconds, 0 to 2**63 - 1.
 
+`x` is skimmed from the bytes by compiled code (`sluiceway.schemas.skim`) wherever it is as it nearly always is, and the
+record is parsed without it; otherwise it is parsed whole. Either way the same records are accepted.
+
 A message of Arrow holds many instances: `sluiceway.schemas.arrow`.
 
 Without `x`, a record with `id` and `y` is the later label of an earlier instance; any other is refused.
@@ -21,14 +24,16 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import orjson
 
+from sluiceway import compiling
 from sluiceway.schemas.arrow import ARROW_HEADERS, read_instances
-from sluiceway.schemas.batch import BINARY_LABELS, UNLABELLED, InstanceBatch
+from sluiceway.schemas.batch import BINARY_LABELS, MAX_FEATURES_PER_INSTANCE, UNLABELLED, InstanceBatch, Label
 from sluiceway.schemas.lane import DeadLetter, LaneBatch, RawPoll, RawRecords
+from sluiceway.schemas.places import place_rows
 from sluiceway.schemas.refusal import (
     MAX_TS,
     NamedBy,
@@ -40,11 +45,9 @@ from sluiceway.schemas.refusal import (
     refuse_unreadable,
     show,
 )
-from sluiceway.schemas.rows import ArrayNames, Names, Rows
+from sluiceway.schemas.rows import SKIMMED, ArrayNames, Names, Rows
+from sluiceway.schemas.skim import Skimmer, skim_records
 
-Label = str | int | bool
-
-MAX_FEATURES_PER_INSTANCE = 100_000
 MAX_CLASSES = 127
 
 _KEPT_BYTES = 64 * 2**20
@@ -78,6 +81,7 @@ class Decoder:
         self._kept: OrderedDict[str, Names] = OrderedDict()
         self._kept_bytes = 0
         self._arrow_names: tuple[str, ...] = ()
+        self._skimmer = Skimmer(max_features_per_instance)
 
     def decode(self, poll: RawPoll) -> LaneBatch:
         """A batch a stream, in order of first appearance; every record refused becomes a dead letter.
@@ -91,12 +95,14 @@ class Decoder:
         by_key: dict[bytes | None, Rows] = {}
         dead_letters: list[DeadLetter] = []
         raw: RawRecords = {}
-        for at, (key, value) in enumerate(zip(poll.keys, poll.values, strict=True)):
+        found = self._skimmer.skim(poll.values)
+        begins, ends = found.within()
+        for at, (key, value, begin) in enumerate(zip(poll.keys, poll.values, begins, strict=True)):
             try:
                 try:
-                    record = loads(value)  # type: ignore[arg-type]  # None is refused like any other non-JSON
-                except orjson.JSONDecodeError as error:
-                    self._refuse_value(value, error)
+                    record = loads(value[:begin] + b"0" + value[ends[at] :] if begin else value)  # type: ignore[arg-type, index]
+                except orjson.JSONDecodeError:
+                    record = self._parse(value)
                 if type(record) is not dict:
                     raise Refused("not-an-object", f"the record is {kind(record)}, not an object")
                 get = record.get
@@ -125,6 +131,9 @@ class Decoder:
                     if rows is None:
                         rows = streams[stream] = Rows(self._take_names(stream), self._array)
                     by_key[key] = rows
+                if begin:
+                    rows.add(at, SKIMMED, id_, ts, target)
+                    continue
                 x = get("x")
                 if x is None and (id_ is None or y is None):
                     raise Refused("missing-x", "there is no x, and for a later label id or y is missing")
@@ -134,12 +143,23 @@ class Decoder:
             except Refused as refused:
                 dead_letters.append(refused.letter(poll.offsets[at], key, value))
 
-        offsets = np.array(poll.offsets, dtype=np.int64)
-        next_offsets = np.array(poll.next_offsets, dtype=np.int64)
-        filled = sorted((rows.at[0], stream) for stream, rows in streams.items() if rows.at)
-        batches = [(stream, streams[stream].batch(offsets, next_offsets)) for _, stream in filled]
+        batches = []
+        for stream, rows in streams.items():
+            if rows.at:
+                batch, refused_late = rows.batch(poll, found, self._parse)
+                dead_letters += refused_late
+                if len(batch):
+                    batches.append((stream, batch))
+        batches.sort(key=lambda of_stream: of_stream[1].offset[0])
+        dead_letters.sort(key=lambda letter: letter.offset)
         self._keep_names(streams)
         return LaneBatch(poll.lane, poll.start, poll.stop, poll.end, batches, dead_letters, raw)
+
+    def _parse(self, value: bytes | None) -> Any:
+        try:
+            return orjson.loads(value)  # type: ignore[arg-type]  # None is refused like any other non-JSON
+        except orjson.JSONDecodeError as error:
+            self._refuse_value(value, error)
 
     def _decode_parts(self, poll: RawPoll) -> LaneBatch:
         """Messages of Arrow one by one, and what is between them as polls of their own."""
@@ -248,3 +268,14 @@ def _lenient_x(value: bytes | None) -> object:
     """`x` of a record whose numbers may exceed float64, where orjson gives up; None if something else is wrong."""
     record = lenient(value)
     return record.get("x") if type(record) is dict else None
+
+
+def is_compiled() -> bool:
+    """Whether `warm_up` will be quick."""
+    return compiling.is_compiled(skim_records) and compiling.is_compiled(place_rows)
+
+
+def warm_up() -> None:
+    """Load or compile what skims."""
+    values: list[bytes | None] = [b'{"x":{"a":1}}', b'{"x":{"a":1}}']
+    Decoder(1).decode(RawPoll(0, 0, 2, False, [None, None], values, [0, 1], [1, 2]))

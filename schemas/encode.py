@@ -13,7 +13,7 @@ import orjson
 from numpy.typing import NDArray
 
 from sluiceway.schemas.arrow import CONTENT_TYPE
-from sluiceway.schemas.decode import Label
+from sluiceway.schemas.batch import Label
 from sluiceway.schemas.lane import DeadLetter, OutRecord
 
 SNAPSHOT_SCHEMA = 1

@@ -27,7 +27,7 @@ from pydantic import (
     model_validator,
 )
 
-from sluiceway.schemas.decode import MAX_FEATURES_PER_INSTANCE, Label
+from sluiceway.schemas.batch import MAX_FEATURES_PER_INSTANCE, Label
 from sluiceway.schemas.decode_columns import MAX_ROWS, TargetType
 
 Text = Annotated[str, Field(strict=True, min_length=1)]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from itertools import count
+from dataclasses import replace
+from itertools import count, islice
 from struct import Struct
 from struct import error as StructError
 from typing import Any, NoReturn
@@ -14,7 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sluiceway.schemas.batch import InstanceBatch
+from sluiceway.schemas.lane import DeadLetter, RawPoll
+from sluiceway.schemas.places import Columnar, Places, place_rows
 from sluiceway.schemas.refusal import Refused, kind, show
+from sluiceway.schemas.skim import Skimmed
 
 _KEPT_NAMES = 1024
 """So many names may gather for a stream whatever it uses; beyond, twice the names of its newest poll."""
@@ -63,29 +67,45 @@ class ArrayNames:
         return self._names[:size]
 
 
+Parse = Callable[[bytes | None], dict[str, Any]]
+"""A record from its bytes; refuses what is not an object of JSON."""
+
+
 class Names:
-    """A stream's names in order of first appearance, and the shape of its newest record.
+    """A stream's names in order of first appearance: their places."""
 
-    Most streams send the same names in the same order in every record: then finding the positions of a
-    record's features is one comparison of lists.
-    """
-
-    __slots__ = ("array_positions", "as_tuple", "index", "keys", "positions", "weight")
+    __slots__ = ("array_places", "as_tuple", "index", "places", "spelt", "weight")
 
     def __init__(self) -> None:
         self.index: defaultdict[str, int] = defaultdict(count().__next__)
         self.as_tuple: tuple[str, ...] = ()
         self.weight = 0
-        self.keys: list[str] = []
-        self.positions = b""
-        self.array_positions = b""
+        self.places = Places.none()
+        self.spelt = 0
+        """So many of them `places` knows."""
+        self.array_places = np.zeros(0, dtype=np.int32)
 
     def freeze(self) -> tuple[str, ...]:
         """The same tuple as last time unless names have come."""
         if len(self.as_tuple) != len(self.index) or not self.weight:
             self.as_tuple = tuple(self.index)
-            self.weight = 2048 + sum(map(len, self.as_tuple)) + 160 * len(self.as_tuple)
+            self.weight = 2048 + 2 * sum(map(len, self.as_tuple)) + 240 * len(self.as_tuple)
         return self.as_tuple
+
+    def spell(self) -> Places:
+        """`places`, knowing all names."""
+        if self.spelt < len(self.index):
+            self.places = self.places.and_also([*islice(self.index, self.spelt, None)], self.spelt)
+            self.spelt = len(self.index)
+        return self.places
+
+    def grown(self) -> bool:
+        """Whether so many names have come that it is worth spelling them."""
+        return len(self.index) > self.spelt + self.spelt // 8
+
+
+SKIMMED = object()
+"""In place of an `x` that has been skimmed from the text of the poll."""
 
 
 class Rows:
@@ -96,12 +116,11 @@ class Rows:
         "at",
         "has_ids",
         "ids",
-        "indices",
         "label_only",
         "names",
-        "sizes",
+        "packed",
+        "records",
         "ts",
-        "values",
         "worth_keeping",
         "y",
     )
@@ -110,9 +129,9 @@ class Rows:
         self.names = names
         self.array_names = array_names
         self.worth_keeping = names.weight > 0
-        self.indices: list[bytes] = []
-        self.values: list[bytes] = []
-        self.sizes = array("q")
+        self.records = array("q")
+        self.packed: dict[int, tuple[bytes, bytes]] = {}
+        """Places and values, by row, of records that were not skimmed."""
         self.at = array("q")
         self.ts = array("q")
         self.y = array("b")
@@ -122,40 +141,14 @@ class Rows:
 
     def add(self, at: int, x: Any, id_: str | None, ts: int, target: int) -> None:
         """The record at place `at` of the poll; without `x`, a later label. Checks first, then changes."""
-        if x is None:
-            size = 0
-            self.label_only.append(len(self.at))
+        if x is SKIMMED:
+            self.records.append(at)
         else:
-            if type(x) is dict:
-                values: Iterable[Any] = x.values()
-            elif type(x) is list:
-                values = x
+            if x is None:
+                self.label_only.append(len(self.at))
             else:
-                raise Refused("bad-x", f"x is {kind(x)}, not an object or an array")
-            size = len(x)
-            try:
-                packed = _pack_doubles[size](*values)
-            except StructError:
-                self.array_names.refuse_value(x)
-            if _LIKE_BOOLEANS in packed and bool in map(type, values):
-                self.array_names.refuse_value(x)
-            names = self.names
-            if values is x:
-                if size * _INT32 != len(names.array_positions):
-                    called = self.array_names.of(size)
-                    names.array_positions = _pack_ints[size](*map(names.index.__getitem__, called))
-                self.indices.append(names.array_positions)
-            else:
-                keys = [*x]
-                if keys != names.keys:
-                    self.array_names.check_size(size)
-                    if "" in x:
-                        raise Refused("bad-feature", "a feature's name is empty")
-                    names.positions = _pack_ints[size](*map(names.index.__getitem__, keys))
-                names.keys = keys  # the parser hands out the very same strings again: the quickest to compare
-                self.indices.append(names.positions)
-            self.values.append(packed)
-        self.sizes.append(size)
+                self.packed[len(self.at)] = self._pack(x)
+            self.records.append(-1)
         self.at.append(at)
         self.ts.append(ts)
         self.y.append(target)
@@ -163,37 +156,105 @@ class Rows:
         if id_ is not None:
             self.has_ids = True
 
-    def batch(self, offsets: NDArray[np.int64], next_offsets: NDArray[np.int64]) -> InstanceBatch:
+    def _pack(self, x: Any) -> tuple[bytes, bytes]:
+        """Places and values of a parsed `x`."""
+        if type(x) is dict:
+            values: Iterable[Any] = x.values()
+        elif type(x) is list:
+            values = x
+        else:
+            raise Refused("bad-x", f"x is {kind(x)}, not an object or an array")
+        size = len(x)
+        try:
+            packed = _pack_doubles[size](*values)
+        except StructError:
+            self.array_names.refuse_value(x)
+        if _LIKE_BOOLEANS in packed and bool in map(type, values):
+            self.array_names.refuse_value(x)
+        if values is x:
+            return self._places_of_array(size)[:size].tobytes(), packed
+        self.array_names.check_size(size)
+        if "" in x:
+            raise Refused("bad-feature", "a feature's name is empty")
+        return _pack_ints[size](*map(self.names.index.__getitem__, x)), packed
+
+    def _places_of_array(self, size: int) -> NDArray[np.int32]:
+        """Of the names of an array of this size, or a larger one."""
+        called = self.array_names.of(size)
+        if size > len(self.names.array_places):
+            self.names.array_places = np.array([self.names.index[name] for name in called], dtype=np.int32)
+        return self.names.array_places
+
+    def batch(self, poll: RawPoll, found: Skimmed, parse: Parse) -> tuple[InstanceBatch, list[DeadLetter]]:
+        """What was added, columnar; a record that only now shows to be unusable is a dead letter."""
         known = len(self.names.as_tuple)
+        out, refused = self._place(poll, found, parse)
         names = self.names.freeze()
-        indptr = np.zeros(len(self.sizes) + 1, dtype=np.int64)
-        np.cumsum(np.frombuffer(self.sizes, dtype=np.int64), out=indptr[1:])
-        indices = np.frombuffer(b"".join(self.indices), dtype=np.int32)
-        values = np.frombuffer(b"".join(self.values), dtype=np.float64)
+        indptr, filled = out.indptr, int(out.indptr[-1])
+        indices, values = out.indices[:filled], out.values[:filled]
         new_or_steady = known in (0, len(names))
         self.worth_keeping = new_or_steady or len(names) <= max(_KEPT_NAMES, 2 * _used(indices))
 
-        present = values != 0
-        if not present.all():
-            indptr = np.concatenate(([0], np.cumsum(present)))[indptr]
-            indices, values = indices[present], values[present]
         label_only = None
         if self.label_only:
-            label_only = np.zeros(len(self.sizes), dtype=np.bool_)
+            label_only = np.zeros(len(self.at), dtype=np.bool_)
             label_only[self.label_only] = True
         at = np.frombuffer(self.at, dtype=np.int64)
-        return InstanceBatch(
+        batch = InstanceBatch(
             names,
             indptr,
             indices,
             values,
             np.frombuffer(self.y, dtype=np.int8),
             np.frombuffer(self.ts, dtype=np.int64),
-            offsets[at],
-            next_offsets[at],
+            np.array(poll.offsets, dtype=np.int64)[at],
+            np.array(poll.next_offsets, dtype=np.int64)[at],
             self.ids if self.has_ids else None,
             label_only,
         )
+        return (_without(batch, list(refused)), [*refused.values()]) if refused else (batch, [])
+
+    def _place(self, poll: RawPoll, found: Skimmed, parse: Parse) -> tuple[Columnar, dict[int, DeadLetter]]:
+        """Places and values of all rows; by row, what is refused."""
+        records = np.frombuffer(self.records, dtype=np.int64)
+        skimmed = records[records >= 0]
+        room = int((found.first[skimmed + 1] - found.first[skimmed]).sum())
+        room += sum(len(values) for _, values in self.packed.values()) // _DOUBLE
+        out = Columnar(np.zeros(len(records) + 1, dtype=np.int64), np.empty(room, np.int32), np.empty(room))
+        refused: dict[int, DeadLetter] = {}
+        places = self.names.spell() if len(skimmed) > 1 else self.names.places
+        row = 0
+        while row < len(records):
+            row = place_rows(found, records, row, places, self.names.array_places, out)
+            if row == len(records):
+                break
+            places_, values = self.packed.get(row, _NOTHING)
+            at = self.at[row]
+            if records[row] >= 0:
+                value = poll.values[at]
+                try:
+                    places_, values = self._pack(parse(value)["x"])
+                except Refused as refusal:
+                    refused[row] = refusal.letter(poll.offsets[at], poll.keys[at], value)
+                if self.names.grown():
+                    places = self.names.spell()
+            out.fill(row, places_, values)
+            row += 1
+        return out, refused
+
+
+def _without(batch: InstanceBatch, rows: list[int]) -> InstanceBatch:
+    """The batch without these rows, which are empty."""
+    return replace(
+        batch,
+        indptr=np.delete(batch.indptr, rows),
+        y=np.delete(batch.y, rows),
+        ts=np.delete(batch.ts, rows),
+        offset=np.delete(batch.offset, rows),
+        next_offset=np.delete(batch.next_offset, rows),
+        ids=None if batch.ids is None else [id_ for row, id_ in enumerate(batch.ids) if row not in rows],
+        label_only=None if batch.label_only is None else np.delete(batch.label_only, rows),
+    )
 
 
 def _used(indices: NDArray[np.int32]) -> int:
@@ -216,6 +277,7 @@ class _Packers(dict[int, Callable[..., bytes]]):
 
 _pack_doubles = _Packers("d")
 _pack_ints = _Packers("i")
-_INT32 = 4
+_DOUBLE = 8
+_NOTHING = (b"", b"")
 _LIKE_BOOLEANS = bytes(6)
 """Six zero bytes in a row: true packs as 1.0 and false as 0.0, and both have them."""

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.operators.kernels.compile import kernel
+from sluiceway.compiling import kernel
 from sluiceway.operators.kernels.contingency import entropy_term, information, symmetric_uncertainty
 from sluiceway.operators.kernels.correlation import rounded
 from sluiceway.operators.kernels.pairwise import DISCARD_F, REMOVE_Y, compare

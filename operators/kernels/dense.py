@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sluiceway.compiling import kernel
 from sluiceway.operators.kernels.choice import fingerprint
-from sluiceway.operators.kernels.compile import kernel
 from sluiceway.operators.kernels.slots import ACTIVE, Model, Rows, bounded, find_slots, seat
 from sluiceway.operators.kernels.truncation import nth_smallest
 

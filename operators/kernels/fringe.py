@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.operators.kernels.compile import kernel
+from sluiceway.compiling import kernel
 from sluiceway.operators.kernels.slots import ACTIVE, VERSION, Model, Rows
 from sluiceway.operators.kernels.truncation import nth_smallest
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.operators.kernels.compile import kernel
+from sluiceway.compiling import kernel
 from sluiceway.operators.kernels.shelf import CANDIDATE, FIRST_HELD, Shelf, move, put
 
 HELD, VERSION, TARGET_VARIES = 0, 1, 2

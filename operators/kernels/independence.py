@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.operators.kernels.compile import kernel
+from sluiceway.compiling import kernel
 from sluiceway.operators.kernels.contingency import content, join
 from sluiceway.operators.kernels.correlation import dot
 from sluiceway.operators.kernels.shelf import CANDIDATE, FISHER_Z, TARGET, Shelf, codes_of

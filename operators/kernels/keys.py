@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.operators.kernels.compile import kernel
+from sluiceway.compiling import kernel
 from sluiceway.operators.kernels.random import mix64
 
 _ABOVE_NUMBERS = 1 << 62

@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.operators.kernels.compile import kernel
+from sluiceway.compiling import kernel
 from sluiceway.operators.kernels.fringe import SEATED, Fringe, admit, forget, note_all, vacate, watch
 from sluiceway.operators.kernels.slots import ACTIVE, Model, Rows, bounded, find_slots, settle
 from sluiceway.operators.kernels.truncation import truncate

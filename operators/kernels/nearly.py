@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.operators.kernels.compile import estimating_kernel
+from sluiceway.compiling import estimating_kernel
 
 _RUN = 256
 SURE = 2.0**-15

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sluiceway.operators.kernels.compile import kernel
+from sluiceway.compiling import kernel
 
 BOTH_STAY, DISCARD_F, REMOVE_Y = 0, 1, 2
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sluiceway.compiling import kernel
 from sluiceway.operators.kernels import slots
-from sluiceway.operators.kernels.compile import kernel
 from sluiceway.operators.kernels.features import Features, recall
 from sluiceway.operators.kernels.random import draw, stream_of, uniform
 from sluiceway.operators.kernels.slots import Model, Rows, bounded

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from sluiceway.operators.kernels.compile import kernel
+from sluiceway.compiling import kernel
 from sluiceway.operators.kernels.slots import Model, Rows
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sluiceway.operators.kernels.compile import kernel
+from sluiceway.compiling import kernel
 from sluiceway.operators.kernels.slots import Model, norm, scale
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sluiceway.operators.kernels.compile import kernel
+from sluiceway.compiling import kernel
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sluiceway.compiling import kernel
 from sluiceway.operators.kernels import contingency
-from sluiceway.operators.kernels.compile import kernel
 from sluiceway.operators.kernels.contingency import (
     common_ones,
     content,

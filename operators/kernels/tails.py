@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from sluiceway.operators.kernels.compile import kernel
+from sluiceway.compiling import kernel
 
 _TINY = 1e-300
 _EPSILON = 1e-16

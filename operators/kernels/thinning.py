@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sluiceway.operators.kernels.compile import kernel
+from sluiceway.compiling import kernel
 from sluiceway.operators.kernels.random import draw, stream_of, uniform
 from sluiceway.operators.kernels.slots import ACTIVE, VERSION, Model
 from sluiceway.operators.kernels.truncation import nth_smallest

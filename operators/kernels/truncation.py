@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.operators.kernels.compile import kernel
+from sluiceway.compiling import kernel
 from sluiceway.operators.kernels.slots import ACTIVE, Model, settle
 
 _NO_SIGN = np.int64(0x7FFFFFFFFFFFFFFF)

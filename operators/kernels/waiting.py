@@ -13,8 +13,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from sluiceway.compiling import kernel
 from sluiceway.operators.kernels.choice import fingerprint
-from sluiceway.operators.kernels.compile import kernel
 from sluiceway.operators.kernels.dense import SHRUNK, STALE, Dense, settle_all
 from sluiceway.operators.kernels.slots import ACTIVE, VERSION, Model, Rows, bounded, find_slots
 

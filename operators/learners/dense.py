@@ -18,9 +18,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from sluiceway.compiling import is_compiled
 from sluiceway.operators.contract import Selected
 from sluiceway.operators.kernels import choice
-from sluiceway.operators.kernels.compile import is_compiled
 from sluiceway.operators.kernels.dense import IGNORED, LOGGED, SCALE, Dense, weigh_scaled
 from sluiceway.operators.kernels.slots import ACTIVE, Rows
 from sluiceway.operators.learners.linear import LinearLearner

@@ -28,7 +28,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.operators.kernels.compile import kernel
+from sluiceway.compiling import kernel
 from sluiceway.operators.kernels.dense import SHRUNK, Dense, add_row, is_stale, leave_out_newcomers, settle_row
 from sluiceway.operators.kernels.slots import ACTIVE, VERSION, Model, Rows
 from sluiceway.operators.kernels.waiting import (

@@ -15,8 +15,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sluiceway.compiling import is_compiled
 from sluiceway.operators.contract import Selected
-from sluiceway.operators.kernels.compile import is_compiled
 from sluiceway.operators.kernels.keys import feature_keys, keys_of_blob
 from sluiceway.operators.kernels.slots import ACTIVE, VERSION, Model, Rows
 from sluiceway.operators.params import numbers_of, refuse_other_state

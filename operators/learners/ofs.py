@@ -25,7 +25,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.operators.kernels.compile import kernel
+from sluiceway.compiling import kernel
 from sluiceway.operators.kernels.projection import project
 from sluiceway.operators.kernels.slots import VERSION, Model, Rows, scale, score_row, step_row
 from sluiceway.operators.kernels.truncation import truncate

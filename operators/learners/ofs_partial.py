@@ -30,7 +30,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.operators.kernels.compile import kernel
+from sluiceway.compiling import kernel
 from sluiceway.operators.kernels.features import SEEN, Features, has_room, look
 from sluiceway.operators.kernels.partial import Choice, choose, explores, score_chosen, score_held, step_row
 from sluiceway.operators.kernels.projection import project

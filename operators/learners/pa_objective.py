@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.operators.kernels.compile import kernel
+from sluiceway.compiling import kernel
 from sluiceway.operators.kernels.dense import (
     Dense,
     add_row,

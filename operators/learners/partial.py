@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sluiceway.operators.kernels.compile import is_compiled
+from sluiceway.compiling import is_compiled
 from sluiceway.operators.kernels.features import SEEN
 from sluiceway.operators.kernels.keys import feature_keys
 from sluiceway.operators.kernels.partial import CHOSEN, Choice, choose, explores

@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.operators.kernels.compile import kernel
+from sluiceway.compiling import kernel
 from sluiceway.operators.kernels.features import SEEN, Features, has_room, look
 from sluiceway.operators.kernels.slots import VERSION, Model, Rows, score_row, settle, step_row
 from sluiceway.operators.kernels.thinning import thin_out

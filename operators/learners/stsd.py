@@ -33,7 +33,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.operators.kernels.compile import kernel
+from sluiceway.compiling import kernel
 from sluiceway.operators.kernels.features import SEEN, Features, has_room, look
 from sluiceway.operators.kernels.fringe import Fringe
 from sluiceway.operators.kernels.lazy import (

@@ -13,9 +13,9 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sluiceway.compiling import is_compiled
 from sluiceway.operators.contract import Removed, Selected, Verdict
 from sluiceway.operators.kernels import held as holding
-from sluiceway.operators.kernels.compile import is_compiled
 from sluiceway.operators.kernels.held import HELD, TARGET_VARIES, VERSION, Events, Held, empty_events, empty_held
 from sluiceway.operators.kernels.keys import feature_keys, keys_of_blob
 from sluiceway.operators.kernels.shelf import (

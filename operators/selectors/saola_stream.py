@@ -33,9 +33,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sluiceway.compiling import is_compiled
 from sluiceway.operators.contract import Selected
 from sluiceway.operators.kernels.comoments import Features, Sums, add_rows, add_sums, select
-from sluiceway.operators.kernels.compile import is_compiled
 from sluiceway.operators.kernels.contingency import one_bit
 from sluiceway.operators.kernels.keys import feature_keys, keys_of_blob
 from sluiceway.operators.kernels.shelf import FISHER_Z, MEASURES

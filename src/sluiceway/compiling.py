@@ -3,7 +3,7 @@
 Compiled code is kept beside the sources or in the user's cache directory, wherever Numba may write. A
 read-only installation with neither still works: each process then compiles for itself.
 
-Every kernel has one signature (`slots.Rows`, `slots.Model` and scalars), so it is compiled exactly once.
+Every kernel has one signature (named tuples of arrays, and scalars), so it is compiled exactly once.
 """
 
 from __future__ import annotations
@@ -20,17 +20,23 @@ R = TypeVar("R")
 
 
 def _digest_of_kernels() -> str:
-    sources = sorted(Path(__file__).parent.glob("*.py"))
+    here = Path(__file__).parent
+    sources = sorted(source for folder in ("operators/kernels", "schemas") for source in (here / folder).glob("*.py"))
     return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
 
 
-# Numba looks for changes in a kernel's own file only, but kernels call each other across this folder.
+# Numba looks for changes in a kernel's own file only, but kernels call each other across these folders.
 _KERNELS = _digest_of_kernels()
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile when first called. No fastmath: sums must not depend on the machine's vector width."""
     return _compiled(function, numba.njit(nogil=True))
+
+
+def inlined(function: Callable[P, R]) -> Callable[P, R]:
+    """For a small part of a kernel that runs for every few bytes: handing arrays over to it would cost as much."""
+    return _compiled(function, numba.njit(nogil=True, inline="always"))
 
 
 def estimating_kernel(function: Callable[P, R]) -> Callable[P, R]:
