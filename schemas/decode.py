@@ -45,10 +45,12 @@ from sluiceway.schemas.refusal import (
     refuse_unreadable,
     show,
 )
-from sluiceway.schemas.rows import SKIMMED, ArrayNames, Names, Rows
-from sluiceway.schemas.skim import Skimmer, skim_records
+from sluiceway.schemas.rows import ArrayNames, Names, Rows
+from sluiceway.schemas.skim import NOTHING_SKIMMED, Skimmer, skim_records
 
 MAX_CLASSES = 127
+WORTH_SKIMMING = 4
+"""Fewer records in a poll are parsed in the time that it takes to begin."""
 
 _KEPT_BYTES = 64 * 2**20
 """How much the names kept from poll to poll may weigh, all streams together."""
@@ -95,8 +97,10 @@ class Decoder:
         by_key: dict[bytes | None, Rows] = {}
         dead_letters: list[DeadLetter] = []
         raw: RawRecords = {}
-        found = self._skimmer.skim(poll.values)
-        begins, ends = found.within()
+        found, begins, ends, sizes = NOTHING_SKIMMED, [0] * len(poll.values), [0], [0]
+        if len(poll.values) >= WORTH_SKIMMING:
+            found = self._skimmer.skim(poll.values)
+            begins, ends, sizes = found.within()
         for at, (key, value, begin) in enumerate(zip(poll.keys, poll.values, begins, strict=True)):
             try:
                 try:
@@ -132,7 +136,7 @@ class Decoder:
                         rows = streams[stream] = Rows(self._take_names(stream), self._array)
                     by_key[key] = rows
                 if begin:
-                    rows.add(at, SKIMMED, id_, ts, target)
+                    rows.add_skimmed(at, sizes[at], id_, ts, target)
                     continue
                 x = get("x")
                 if x is None and (id_ is None or y is None):
@@ -144,9 +148,10 @@ class Decoder:
                 dead_letters.append(refused.letter(poll.offsets[at], key, value))
 
         batches = []
+        offsets = np.array((poll.offsets, poll.next_offsets), dtype=np.int64)
         for stream, rows in streams.items():
             if rows.at:
-                batch, refused_late = rows.batch(poll, found, self._parse)
+                batch, refused_late = rows.batch(poll, offsets, found, self._parse)
                 dead_letters += refused_late
                 if len(batch):
                     batches.append((stream, batch))
@@ -277,5 +282,6 @@ def is_compiled() -> bool:
 
 def warm_up() -> None:
     """Load or compile what skims."""
-    values: list[bytes | None] = [b'{"x":{"a":1}}', b'{"x":{"a":1}}']
-    Decoder(1).decode(RawPoll(0, 0, 2, False, [None, None], values, [0, 1], [1, 2]))
+    records = WORTH_SKIMMING
+    offsets = [*range(records)]
+    Decoder(1).decode(RawPoll(0, 0, records, False, [None] * records, [b'{"x":{"a":1}}'] * records, offsets, offsets))

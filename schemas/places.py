@@ -74,13 +74,15 @@ class Columnar(NamedTuple):
     indices: NDArray[np.int32]
     values: NDArray[np.float64]
 
-    def fill(self, row: int, places: bytes, values: bytes) -> None:
+    def fill(self, row: int, places: NDArray[np.int32], values: bytes) -> None:
         numbers = np.frombuffer(values, dtype=np.float64)
         present = numbers != 0
-        start = self.indptr[row]
-        stop = self.indptr[row + 1] = start + np.count_nonzero(present)
-        self.indices[start:stop] = np.frombuffer(places, dtype=np.int32)[present]
-        self.values[start:stop] = numbers[present]
+        if not present.all():
+            places, numbers = places[present], numbers[present]
+        start = self.indptr.item(row)
+        stop = self.indptr[row + 1] = start + len(numbers)
+        self.indices[start:stop] = places
+        self.values[start:stop] = numbers
 
 
 @kernel

@@ -69,6 +69,8 @@ class ArrayNames:
 
 Parse = Callable[[bytes | None], dict[str, Any]]
 """A record from its bytes; refuses what is not an object of JSON."""
+Offsets = NDArray[np.int64]
+"""Of the records of a poll, and below them where reading goes on after each."""
 
 
 class Names:
@@ -104,10 +106,6 @@ class Names:
         return len(self.index) > self.spelt + self.spelt // 8
 
 
-SKIMMED = object()
-"""In place of an `x` that has been skimmed from the text of the poll."""
-
-
 class Rows:
     """The rows of one stream in one poll, growing record by record; a refused record leaves nothing behind."""
 
@@ -118,8 +116,9 @@ class Rows:
         "ids",
         "label_only",
         "names",
-        "packed",
+        "parsed",
         "records",
+        "room",
         "ts",
         "worth_keeping",
         "y",
@@ -130,8 +129,10 @@ class Rows:
         self.array_names = array_names
         self.worth_keeping = names.weight > 0
         self.records = array("q")
-        self.packed: dict[int, tuple[bytes, bytes]] = {}
-        """Places and values, by row, of records that were not skimmed."""
+        """By row, what was skimmed; -1: nothing."""
+        self.room = 0
+        self.parsed: dict[int, tuple[Any, bytes]] = {}
+        """`x` and its values, by row, of records that were not skimmed."""
         self.at = array("q")
         self.ts = array("q")
         self.y = array("b")
@@ -139,53 +140,64 @@ class Rows:
         self.has_ids = False
         self.label_only: list[int] = []
 
+    def add_skimmed(self, at: int, size: int, id_: str | None, ts: int, target: int) -> None:
+        """The record at place `at` of the poll, of whose `x` so many features were skimmed."""
+        self.room += size
+        self._add(at, at, id_, ts, target)
+
     def add(self, at: int, x: Any, id_: str | None, ts: int, target: int) -> None:
         """The record at place `at` of the poll; without `x`, a later label. Checks first, then changes."""
-        if x is SKIMMED:
-            self.records.append(at)
+        if x is None:
+            self.label_only.append(len(self.at))
         else:
-            if x is None:
-                self.label_only.append(len(self.at))
-            else:
-                self.packed[len(self.at)] = self._pack(x)
-            self.records.append(-1)
+            self.parsed[len(self.at)] = x, self._checked(x)
+            self.room += len(x)
+        self._add(at, -1, id_, ts, target)
+
+    def _add(self, at: int, record: int, id_: str | None, ts: int, target: int) -> None:
         self.at.append(at)
+        self.records.append(record)
         self.ts.append(ts)
         self.y.append(target)
         self.ids.append(id_)
         if id_ is not None:
             self.has_ids = True
 
-    def _pack(self, x: Any) -> tuple[bytes, bytes]:
-        """Places and values of a parsed `x`."""
+    def _checked(self, x: Any) -> bytes:
+        """The values of a parsed `x`."""
         if type(x) is dict:
             values: Iterable[Any] = x.values()
         elif type(x) is list:
             values = x
         else:
             raise Refused("bad-x", f"x is {kind(x)}, not an object or an array")
-        size = len(x)
         try:
-            packed = _pack_doubles[size](*values)
+            packed = _pack_doubles[len(x)](*values)
         except StructError:
             self.array_names.refuse_value(x)
         if _LIKE_BOOLEANS in packed and bool in map(type, values):
             self.array_names.refuse_value(x)
-        if values is x:
-            return self._places_of_array(size)[:size].tobytes(), packed
-        self.array_names.check_size(size)
-        if "" in x:
-            raise Refused("bad-feature", "a feature's name is empty")
-        return _pack_ints[size](*map(self.names.index.__getitem__, x)), packed
+        if type(x) is list:
+            self.array_names.of(len(x))
+        else:
+            self.array_names.check_size(len(x))
+            if "" in x:
+                raise Refused("bad-feature", "a feature's name is empty")
+        return packed
 
-    def _places_of_array(self, size: int) -> NDArray[np.int32]:
-        """Of the names of an array of this size, or a larger one."""
-        called = self.array_names.of(size)
+    def _places(self, x: Any) -> NDArray[np.int32]:
+        """Of the names in an `x` that has been checked."""
+        index, size = self.names.index, len(x)
+        if type(x) is dict:
+            return np.fromiter(map(index.__getitem__, x), dtype=np.int32, count=size)
         if size > len(self.names.array_places):
-            self.names.array_places = np.array([self.names.index[name] for name in called], dtype=np.int32)
-        return self.names.array_places
+            called = self.array_names.of(size)
+            self.names.array_places = np.fromiter(map(index.__getitem__, called), dtype=np.int32, count=size)
+        return self.names.array_places[:size]
 
-    def batch(self, poll: RawPoll, found: Skimmed, parse: Parse) -> tuple[InstanceBatch, list[DeadLetter]]:
+    def batch(
+        self, poll: RawPoll, offsets: Offsets, found: Skimmed, parse: Parse
+    ) -> tuple[InstanceBatch, list[DeadLetter]]:
         """What was added, columnar; a record that only now shows to be unusable is a dead letter."""
         known = len(self.names.as_tuple)
         out, refused = self._place(poll, found, parse)
@@ -207,8 +219,8 @@ class Rows:
             values,
             np.frombuffer(self.y, dtype=np.int8),
             np.frombuffer(self.ts, dtype=np.int64),
-            np.array(poll.offsets, dtype=np.int64)[at],
-            np.array(poll.next_offsets, dtype=np.int64)[at],
+            offsets[0, at],
+            offsets[1, at],
             self.ids if self.has_ids else None,
             label_only,
         )
@@ -217,29 +229,26 @@ class Rows:
     def _place(self, poll: RawPoll, found: Skimmed, parse: Parse) -> tuple[Columnar, dict[int, DeadLetter]]:
         """Places and values of all rows; by row, what is refused."""
         records = np.frombuffer(self.records, dtype=np.int64)
-        skimmed = records[records >= 0]
-        room = int((found.first[skimmed + 1] - found.first[skimmed]).sum())
-        room += sum(len(values) for _, values in self.packed.values()) // _DOUBLE
-        out = Columnar(np.zeros(len(records) + 1, dtype=np.int64), np.empty(room, np.int32), np.empty(room))
+        out = Columnar(np.zeros(len(records) + 1, np.int64), np.empty(self.room, np.int32), np.empty(self.room))
         refused: dict[int, DeadLetter] = {}
-        places = self.names.spell() if len(skimmed) > 1 else self.names.places
-        row = 0
+        places, row = self.names.spell(), 0
         while row < len(records):
-            row = place_rows(found, records, row, places, self.names.array_places, out)
-            if row == len(records):
-                break
-            places_, values = self.packed.get(row, _NOTHING)
-            at = self.at[row]
-            if records[row] >= 0:
-                value = poll.values[at]
+            if self.records[row] >= 0:
+                row = place_rows(found, records, row, places, self.names.array_places, out)
+                if row == len(records):
+                    break
+            x, values = self.parsed.get(row, _NOTHING)
+            if self.records[row] >= 0:
+                at = self.at[row]
                 try:
-                    places_, values = self._pack(parse(value)["x"])
+                    read = parse(poll.values[at])["x"]
+                    x, values = read, self._checked(read)
                 except Refused as refusal:
-                    refused[row] = refusal.letter(poll.offsets[at], poll.keys[at], value)
-                if self.names.grown():
-                    places = self.names.spell()
-            out.fill(row, places_, values)
+                    refused[row] = refusal.letter(poll.offsets[at], poll.keys[at], poll.values[at])
+            out.fill(row, self._places(x), values)
             row += 1
+            if row < len(records) and self.names.grown():
+                places = self.names.spell()
         return out, refused
 
 
@@ -265,19 +274,14 @@ def _used(indices: NDArray[np.int32]) -> int:
 class _Packers(dict[int, Callable[..., bytes]]):
     """By size: so many numbers -> the bytes of their array, in one call: the fastest way there is."""
 
-    def __init__(self, code: str) -> None:
-        self.code = code
-
     def __missing__(self, size: int) -> Callable[..., bytes]:
-        pack = Struct(f"{size}{self.code}").pack
+        pack = Struct(f"{size}d").pack
         if size <= 4096:
             self[size] = pack
         return pack
 
 
-_pack_doubles = _Packers("d")
-_pack_ints = _Packers("i")
-_DOUBLE = 8
-_NOTHING = (b"", b"")
+_pack_doubles = _Packers()
+_NOTHING: tuple[Any, bytes] = ({}, b"")
 _LIKE_BOOLEANS = bytes(6)
 """Six zero bytes in a row: true packs as 1.0 and false as 0.0, and both have them."""

@@ -45,11 +45,12 @@ class Skimmed(NamedTuple):
     name_size: NDArray[np.int64]
     values: NDArray[np.float64]
 
-    def within(self) -> tuple[list[int], list[int]]:
-        """Where `x` begins and ends in each record itself; 0 where it is not understood."""
+    def within(self) -> tuple[list[int], list[int], list[int]]:
+        """Where `x` begins and ends in each record itself, and its size; 0 where it is not understood."""
         starts = np.concatenate(([0], self.stop[:-1]))
         understood = self.begin >= 0
-        return ((self.begin - starts) * understood).tolist(), ((self.end - starts) * understood).tolist()
+        begin, end = (self.begin - starts) * understood, (self.end - starts) * understood
+        return begin.tolist(), end.tolist(), np.diff(self.first[: len(begin) + 1]).tolist()
 
 
 class Skimmer:
@@ -101,6 +102,8 @@ def _little_room(text: NDArray[np.uint8]) -> Skimmed:
     stop, begin, end, first, name_at, name_size = np.zeros((6, 1), dtype=np.int64)
     return Skimmed(text, stop, begin, end, first, np.zeros(1, dtype=np.bool_), name_at, name_size, np.zeros(1))
 
+
+NOTHING_SKIMMED = _little_room(np.zeros(1, dtype=np.uint8))
 
 _KEPT_BYTES = 16 * 2**20
 """How much text there may be room for that polls no longer need."""

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluiceway.schemas.decode import Decoder
+from sluiceway.schemas.decode import WORTH_SKIMMING, Decoder
+from sluiceway.schemas.lane import RawPoll
 from sluiceway.schemas.records import Rules
 from sluiceway.schemas.skim import Skimmed, Skimmer
 from tests.schemas.polls import Row, poll_of, rows_of
@@ -44,8 +45,9 @@ def spoilt(draw: st.DrawFn) -> bytes:
 
 
 def decoded(decoder: Decoder, value: bytes, company: bytes) -> list[Row] | None:
-    """The rows of a record that stands between two others in its poll; None = refused."""
-    batch = decoder.decode(poll_of([company, value, company], first=-10))
+    """The rows of a record that stands between others in its poll; None = refused."""
+    others = [company] * WORTH_SKIMMING
+    batch = decoder.decode(poll_of([*others, value, *others], first=-10 * len(others)))
     rows = [row for _, rows in batch.streams for row in rows_of(rows) if row.offset == 0]
     assert len(rows) + len([letter for letter in batch.dead_letters if letter.offset == 0]) == 1
     return rows or None
@@ -59,6 +61,11 @@ def test_skimming_accepts_what_the_models_accept(value: bytes, company: bytes) -
     decoder = Decoder(1, max_features_per_instance=RULES.max_features_per_instance)
     for _ in range(2):
         assert decoded(decoder, value, company) == (None if expected is None else [expected])
+
+
+def among_enough(*values: bytes) -> RawPoll:
+    """A poll with these first that is worth skimming."""
+    return poll_of([*values, *[b'{"x":{}}'] * WORTH_SKIMMING])
 
 
 def skimmed(values: list[bytes | None]) -> Skimmed:
@@ -75,9 +82,9 @@ def skimmed(values: list[bytes | None]) -> Skimmed:
 )
 def test_x_is_found(value: bytes) -> None:
     found = skimmed([value])
-    [begin], [end] = found.within()
+    [begin], [end], [size] = found.within()
     assert orjson.loads(value[begin:end]) == {"a": 1, "b": -2500}
-    assert found.values[:2].tolist() == [1, -2500]
+    assert (size, found.values[:2].tolist()) == (2, [1, -2500])
 
 
 @pytest.mark.parametrize(
@@ -96,25 +103,27 @@ def test_what_is_not_as_usual_is_left_to_the_parser(value: bytes) -> None:
 def test_a_name_with_a_raw_control_character_is_not_taken_for_the_one_with_an_escape() -> None:
     decoder = Decoder(1)
     for _ in range(2):
-        batch = decoder.decode(poll_of([b'{"x":{"\\u0001":1}}', b'{"x":{"\x01":1}}']))
+        batch = decoder.decode(among_enough(b'{"x":{"\\u0001":1}}', b'{"x":{"\x01":1}}'))
         assert [letter.error_class for letter in batch.dead_letters] == ["not-json"]
 
 
 def test_a_known_name_twice_counts_once_and_the_last_value_holds() -> None:
     decoder = Decoder(1)
-    values: list[bytes | None] = [b'{"x":{"a":1,"b":2}}', b'{"x":{"b":5,"a":1,"b":7}}', b'{"x":{"a":1,"a":2}}']
+    poll = among_enough(b'{"x":{"a":1,"b":2}}', b'{"x":{"b":5,"a":1,"b":7}}', b'{"x":{"a":1,"a":2}}')
     for _ in range(2):
-        [(_, batch)] = decoder.decode(poll_of(values)).streams
-        assert [dict(row.x) for row in rows_of(batch)] == [{"a": 1, "b": 2}, {"b": 7, "a": 1}, {"a": 2}]
+        [(_, batch)] = decoder.decode(poll).streams
+        assert [dict(row.x) for row in rows_of(batch)[:3]] == [{"a": 1, "b": 2}, {"b": 7, "a": 1}, {"a": 2}]
 
 
 def test_a_name_that_is_not_utf8_is_refused_after_all() -> None:
     decoder = Decoder(1)
-    values: list[bytes | None] = [b'{"x":{"a":1},"id":"1"}', b'{"x":{"\xff":1},"id":"2"}', b'{"x":{"a":3},"id":"3"}']
-    decoded_ = decoder.decode(poll_of(values))
+    poll = among_enough(b'{"x":{"a":1},"id":"1"}', b'{"x":{"\xff":1},"id":"2"}', b'{"x":{"a":3},"id":"3"}')
+    decoded_ = decoder.decode(poll)
     assert [(letter.offset, letter.error_class) for letter in decoded_.dead_letters] == [(10, "not-utf8")]
     [(_, batch)] = decoded_.streams
-    assert [(row.offset, row.id, dict(row.x)) for row in rows_of(batch)] == [(0, "1", {"a": 1}), (20, "3", {"a": 3})]
+    first, second, *_ = rows_of(batch)
+    assert (first.offset, first.id, first.x) == (0, "1", (("a", 1.0),))
+    assert (second.offset, second.id, second.x) == (20, "3", (("a", 3.0),))
 
 
 def test_room_grows_with_the_poll_and_goes_when_it_is_no_longer_needed() -> None:
