@@ -35,7 +35,8 @@ def test_as_with_few(name: str) -> None:
     assert np.array_equal(among_many.prequential(many), alone.prequential(few))
     assert among_many.state() == alone.state()
     # slots as many as names, so that they are asked for too
-    everything = InstanceBatch.from_csr([0, len(names)], np.arange(len(names)), np.full(len(names), 0.1), [1], names=names)
+    count = len(names)
+    everything = InstanceBatch.from_csr([0, count], np.arange(count), np.full(count, 0.1), [1], names=names)
     for model in (among_many, alone):
         model.learn_many(everything)
     assert np.array_equal(among_many.prequential(many), alone.prequential(few))
