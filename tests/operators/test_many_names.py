@@ -34,10 +34,3 @@ def test_as_with_few(name: str) -> None:
     many, few = rows_of(names, used[at]), rows_of(tuple(names[i] for i in used), at)
     assert np.array_equal(among_many.prequential(many), alone.prequential(few))
     assert among_many.state() == alone.state()
-    # slots as many as names, so that they are asked for too
-    count = len(names)
-    everything = InstanceBatch.from_csr([0, count], np.arange(count), np.full(count, 0.1), [1], names=names)
-    for model in (among_many, alone):
-        model.learn_many(everything)
-    assert np.array_equal(among_many.prequential(many), alone.prequential(few))
-    assert among_many.state() == alone.state()
