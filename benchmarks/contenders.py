@@ -10,18 +10,15 @@ uniformly, the most that memory can cost: where every name has a weight, every n
 brackets, names that come as words do. What memory alone costs is the row "w . x and nothing else": weights in one
 array, read by the row's own indices. No learner with a weight for every name can be below it in time, only in ratio.
 
-Vowpal Wabbit is asked where `VW_PYTHON` names a Python that has it. Run with `python -m benchmarks contenders`.
+Vowpal Wabbit is asked where it is installed, which `make` does wherever there is a wheel of it. Run with
+`python -m benchmarks contenders`.
 """
 
 from __future__ import annotations
 
-import os
 import statistics
-import subprocess
-import tempfile
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,28 +34,14 @@ from sluiceway.operators import registry
 from sluiceway.operators.learners.dense import DenseLearner
 from sluiceway.schemas.batch import InstanceBatch
 
+try:
+    import vowpalwabbit
+except ImportError:  # there are not wheels for every machine
+    vowpalwabbit = None
+
 BATCHES, RUNS, PAIRS = 5, 3, 3
+VW_BITS = 18
 Rows = tuple[InstanceBatch, list[InstanceBatch], list[InstanceBatch]]
-VW = """
-import sys, time
-import numpy as np
-from vowpalwabbit import Workspace
-with np.load(sys.argv[1]) as a:
-    indptr, indices, values, y = (a[name] for name in ("indptr", "indices", "values", "y"))
-lines = []
-for row in range(len(y)):
-    at = slice(indptr[row], indptr[row + 1])
-    lines.append(f"{y[row]} | " + " ".join(f"{i}:{v:.17g}" for i, v in zip(indices[at], values[at])))
-vw = Workspace("--loss_function hinge --noconstant --quiet -b 18")
-rows = [vw.parse(line) for line in lines]
-wrong, start = 0, time.process_time()
-for row, label in zip(rows, y.tolist()):
-    wrong += label * vw.predict(row) <= 0
-    vw.learn(row)
-seconds = time.process_time() - start
-weights = sum(vw.get_weight(i) != 0 for i in range(1 << 18))
-print(seconds, wrong, weights)
-"""
 
 
 def labelled(names: tuple[str, ...], batches: int, *, zipf: bool = False, seed: int = 0) -> list[InstanceBatch]:
@@ -154,23 +137,29 @@ def scikit_learn(given: list[InstanceBatch], size: int) -> tuple[float, int, int
     return cpu_seconds_of(run), wrong, int(np.count_nonzero(model.coef_))
 
 
-def vowpal_wabbit(given: list[InstanceBatch]) -> tuple[float, int, int] | None:
-    python = os.environ.get("VW_PYTHON")
-    if python is None:
-        return None
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "rows.npz"
-        lengths = np.concatenate([np.diff(b.indptr) for b in given])
-        np.savez(
-            path,
-            indptr=np.concatenate(([0], np.cumsum(lengths))),
-            indices=np.concatenate([b.indices for b in given]),
-            values=np.concatenate([b.values for b in given]),
-            y=np.concatenate([b.y for b in given]),
-        )
-        ran = subprocess.run([python, "-c", VW, str(path)], capture_output=True, text=True, timeout=300, check=True)
-    seconds, wrong, weights = ran.stdout.split()[-3:]
-    return float(seconds), int(wrong), int(weights)
+def vowpal_wabbit(given: list[InstanceBatch]) -> tuple[float, int, int]:
+    """Rows are parsed before, as all other contenders' are made."""
+    model = vowpalwabbit.Workspace(f"--loss_function hinge --noconstant --quiet -b {VW_BITS}")
+    rows = []
+    for batch in given:
+        for row, y in enumerate(batch.y.tolist()):
+            part = slice(batch.indptr[row], batch.indptr[row + 1])
+            pairs = zip(batch.indices[part].tolist(), batch.values[part].tolist(), strict=True)
+            rows.append((model.parse(f"{y} | " + " ".join(f"{i}:{v!r}" for i, v in pairs)), y))
+    wrong = 0
+
+    def run() -> None:
+        nonlocal wrong
+        for row, y in rows:
+            wrong += y * model.predict(row) <= 0
+            model.learn(row)
+
+    spent = cpu_seconds_of(run)
+    weights = sum(model.get_weight(i) != 0 for i in range(1 << VW_BITS))
+    for row, _ in rows:
+        model.finish_example(row)
+    model.finish()
+    return spent, wrong, weights
 
 
 def every_name(names: tuple[str, ...]) -> InstanceBatch:
@@ -253,7 +242,7 @@ def main() -> list[Result]:
         )
         if new is not None and name in registry.OPERATORS:
             slow.extend([name] if theirs[0] / seconds < 5 else [])
-            growing.extend([name] if grows[0] > 1.6 else [])
+            growing.extend([f"{name} ({grows[0]:.2f})"] if grows[0] > 1.6 else [])
 
     slow: list[str] = []
     growing: list[str] = []
@@ -269,11 +258,15 @@ def main() -> list[Result]:
     dot(few[0])
     seconds = statistics.median(cpu_seconds_of(lambda: [dot(batch) for batch in few]) for _ in range(RUNS))
     add("w . x and nothing else", (seconds, total, 0), new_dot)
-    wabbit = vowpal_wabbit(few)
-    if wabbit is not None:
-        add("Vowpal Wabbit, hinge", wabbit)
+    bare = str(result.rows[-1]["1M / 10k names"]).split()[0]
+    if vowpalwabbit is not None:
+        add("Vowpal Wabbit, hinge", vowpal_wabbit(few))
     result.notes.append("at least 5 times River: " + (f"NO for {', '.join(slow)}" if slow else "yes, every learner"))
-    result.notes.append("at most 1.6 for uniform names: " + (f"NO for {', '.join(growing)}" if growing else "yes, all"))
-    if wabbit is None:
-        result.notes.append("Vowpal Wabbit: not asked, VW_PYTHON names no Python that has it")
+    result.notes.append(
+        "at most 1.6 for uniform names: "
+        + (f"NO for {', '.join(growing)}" if growing else "yes, every learner")
+        + f"; w . x and nothing else: {bare}"
+    )
+    if vowpalwabbit is None:
+        result.notes.append("Vowpal Wabbit: not asked, it is not installed here")
     return [result]

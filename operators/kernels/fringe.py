@@ -3,6 +3,9 @@
 Every slot with |w| below a bound is in the list, so what must go is found among the list and the entrants. When the
 list runs short, or has grown too long, it is made anew from all slots, with room for about √(k n) rows' losses of n:
 a row then costs O(nnz + √(k nnz)), shared out over the rows, and O(nnz + k) only where very many weights are equal.
+The bound is read off a sample of the slots. Of the list, most is left aside at a glance: what is above a guess, below
+which there are twice as many as had to go last time if the list is evenly spread. Neither bound nor guess decides
+anything but the time: where one is too low, more is looked at.
 
 One factor for all weights changes no order. Selection compares the bits of |w|, which are ordered as the numbers are.
 Slots that take or lose a name are noted in `moves`, so that nobody has to look at all slots to find them.
@@ -20,25 +23,31 @@ from numpy.typing import NDArray
 
 from sluiceway.compiling import kernel
 from sluiceway.operators.kernels.slots import ACTIVE, VERSION, Model, Rows
+from sluiceway.operators.kernels.sorting import sort_slots
 from sluiceway.operators.kernels.truncation import nth_smallest
 
-LISTED, SEATED = 0, 1
+LISTED, SEATED, NEAR = 0, 1, 2
+BOUND, GUESS = 0, 1
 
 _NO_SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
 _LEAST = 256
 """Listing fewer does not pay."""
+_SAMPLE = 256
 
 
 class Fringe(NamedTuple):
     """The list, by place and by slot; and the notes."""
 
     counts: NDArray[np.int64]
-    """[LISTED], [SEATED]: how many slots are listed; how many entrants the last `admit` gave one."""
+    """[LISTED], [SEATED], [NEAR]: how many slots are listed; how many entrants the last `admit` gave one; how many
+    listed slots are near to what must go."""
     bound: NDArray[np.float64]
-    """[0]."""
+    """[BOUND]: whatever is below is listed; [GUESS]: above, nothing may have to go this time."""
     slot: NDArray[np.int32]
     place: NDArray[np.int32]
     """By slot: 1 + its place in the list; 0: not in it."""
+    near: NDArray[np.int32]
+    """Scratch: the slots among which those that must go are."""
     moves: NDArray[np.int32]
     """[0] how many slots are noted, from [1] on; more than there is room for: any slot may have moved."""
 
@@ -61,19 +70,18 @@ def forget(fringe: Fringe) -> None:
     for at in range(fringe.counts[LISTED]):
         fringe.place[fringe.slot[at]] = 0
     fringe.counts[LISTED] = 0
-    fringe.bound[0] = 0.0
+    fringe.bound[BOUND] = 0.0
 
 
 @kernel
 def watch(rows: Rows, row: int, m: Model, fringe: Fringe) -> bool:
     """After the step of the row: whoever has come below the bound is listed. Whether a weight has become 0."""
-    weight, slot_of, place, listed = m.weight, m.slot_of, fringe.place, fringe.slot
-    bound, count = fringe.bound[0], fringe.counts[LISTED]
-    first = rows.indptr[row]
+    weight, touched, place, listed = m.weight, m.touched, fringe.place, fringe.slot
+    bound, count = fringe.bound[BOUND], fringe.counts[LISTED]
     zeros = False
-    for j in range(first, rows.indptr[row + 1]):
-        if m.touched[j - first] > 0:
-            slot = slot_of[rows.indices[j]]
+    for i in range(rows.indptr[row + 1] - rows.indptr[row]):
+        slot = touched[i]
+        if slot > 0:
             size = abs(weight[slot])
             zeros |= size == 0.0
             if size < bound and place[slot] == 0:
@@ -95,52 +103,85 @@ def _unlist(fringe: Fringe, slot: int) -> None:
 
 
 @kernel
-def _relist(fringe: Fringe, m: Model, wanted: int) -> None:
-    """At least `wanted` of the smallest, or all there are."""
-    forget(fringe)
+def _relist(fringe: Fringe, m: Model, wanted: int, needed: int) -> None:
+    """About `wanted` of the smallest, at least those `needed`, or all there are."""
     active = m.counts[ACTIVE]
-    if wanted >= active:
-        fringe.bound[0] = np.inf
-    else:
-        sizes = m.weight[1 : active + 1].view(np.int64)
-        ordering = m.ordering
-        for i in range(active):
-            ordering[i] = sizes[i] & _NO_SIGN
-        m.ordering[0] = nth_smallest(m.ordering, active, wanted) + 1  # the next float: equal ones are listed too
-        fringe.bound[0] = m.ordering[:1].view(np.float64)[0]
+    bound = np.inf if wanted >= active else _bound_for(m, wanted, max(active // _SAMPLE, 1))
+    _list_below(fringe, m, bound)
+    if fringe.counts[LISTED] < min(needed, active):  # the sample was not like the rest
+        _list_below(fringe, m, _bound_for(m, wanted, 1))
+
+
+@kernel
+def _bound_for(m: Model, wanted: int, apart: int) -> float:
+    """What `wanted` of the weights are below, by one slot of so many `apart`; equal ones are below it too."""
+    active = m.counts[ACTIVE]
+    sizes, ordering = m.weight[1 : active + 1].view(np.int64), m.ordering
+    n = 0
+    for i in range(0, active, apart):
+        ordering[n] = sizes[i] & _NO_SIGN
+        n += 1
+    m.ordering[0] = nth_smallest(m.ordering, n, min(wanted // apart + 1, n)) + 1  # the next float
+    bound: float = m.ordering[:1].view(np.float64)[0]
+    return bound
+
+
+@kernel
+def _list_below(fringe: Fringe, m: Model, bound: float) -> None:
+    """No branch to mispredict."""
+    forget(fringe)
     weight, place, listed = m.weight, fringe.place, fringe.slot
-    bound, count = fringe.bound[0], 0
-    for slot in range(1, active + 1):
-        if abs(weight[slot]) < bound:
-            listed[count] = slot
-            count += 1
-            place[slot] = count
-    fringe.counts[LISTED] = count
+    count = 0
+    for slot in range(1, m.counts[ACTIVE] + 1):
+        listed[count] = slot
+        count += abs(weight[slot]) < bound
+    for at in range(count):
+        place[listed[at]] = at + 1
+    fringe.counts[LISTED], fringe.bound[BOUND] = count, bound
 
 
 @kernel
 def _cut(fringe: Fringe, m: Model, entrants: int, excess: int) -> float:
-    """The `excess`-th smallest of listed slots and entrants; at or above the bound it proves nothing."""
+    """The `excess`-th smallest of listed slots and entrants, all slots up to it in `near`.
+
+    Infinity if so many are not below the bound: then slots outside the list may have to go.
+    """
     sizes = m.ordering.view(np.float64)
-    weight, place, listed, bound = m.weight, fringe.place, fringe.slot, fringe.bound[0]
+    guess = min(fringe.bound[GUESS], fringe.bound[BOUND])
+    n = _look_below(fringe, m, entrants, guess, sizes)
+    if n < excess and guess < fringe.bound[BOUND]:
+        n = _look_below(fringe, m, entrants, fringe.bound[BOUND], sizes)
+    if n < excess:
+        return np.inf
+    m.ordering[0] = nth_smallest(m.ordering, n, excess)
+    cut: float = sizes[0]
+    next_time = min(2.0 * excess / max(fringe.counts[LISTED] - excess, 1), 1.0)
+    fringe.bound[GUESS] = cut + next_time * (fringe.bound[BOUND] - cut)
+    return cut
+
+
+@kernel
+def _look_below(fringe: Fringe, m: Model, entrants: int, guess: float, sizes: NDArray[np.float64]) -> int:
+    """The sizes below the guess, of slots, which are then in `near`, and of entrants; how many."""
+    weight, place, listed, near, bound = m.weight, fringe.place, fringe.slot, fringe.near, fringe.bound[BOUND]
     at = 0
+    n = 0
     for was in range(fringe.counts[LISTED]):
         slot = listed[was]
         size = abs(weight[slot])
-        if size < bound:
-            listed[at] = slot
-            sizes[at] = size
-            at += 1
-            place[slot] = at
-        else:  # has grown since it was listed
-            place[slot] = 0
-    fringe.counts[LISTED] = at
+        near[n] = slot
+        sizes[n] = size
+        n += size < guess
+        stays = size < bound  # else it has grown since it was listed
+        listed[at] = slot
+        at += stays
+        place[slot] = at * stays
+    fringe.counts[LISTED], fringe.counts[NEAR] = at, n
     for e in range(entrants):
-        sizes[at + e] = abs(m.entrant[e])
-    if at + entrants < excess:
-        return np.inf
-    m.ordering[0] = nth_smallest(m.ordering, at + entrants, excess)
-    return sizes[0]  # type: ignore[no-any-return]
+        size = abs(m.entrant[e])
+        sizes[n] = size
+        n += size < guess
+    return n
 
 
 @kernel
@@ -152,19 +193,19 @@ def _drop(fringe: Fringe, m: Model, entrants: int, excess: int) -> tuple[float, 
     """
     wanted = excess + max(_LEAST, int(math.sqrt(float(m.counts[ACTIVE]) * excess)))
     if fringe.counts[LISTED] > 4 * wanted:
-        _relist(fringe, m, wanted)
+        _relist(fringe, m, wanted, excess)
     cut = _cut(fringe, m, entrants, excess)
-    if cut >= fringe.bound[0]:
-        _relist(fringe, m, wanted)
+    if cut == np.inf:
+        _relist(fringe, m, wanted, excess)
         cut = _cut(fringe, m, entrants, excess)
-    weight, listed, count, ordering = m.weight, fringe.slot, fringe.counts[LISTED], m.ordering
+    weight, near, count, ordering = m.weight, fringe.near, fringe.counts[NEAR], m.ordering
     below = 0
     tied = 0
-    for at in range(count):
-        size = abs(weight[listed[at]])
+    for i in range(count):
+        size = abs(weight[near[i]])
         below += size < cut
         if size == cut:
-            ordering[tied] = m.key[listed[at]]
+            ordering[tied] = m.key[near[i]]
             tied += 1
     for e in range(entrants):
         size = abs(m.entrant[e])
@@ -179,13 +220,12 @@ def _drop(fringe: Fringe, m: Model, entrants: int, excess: int) -> tuple[float, 
         if size < cut or (size == cut and m.name_key[m.entrant_name[e]] > last_key):
             m.entrant[e] = 0.0
     vacant = 0
-    for at in range(count):
-        slot = listed[at]
+    for i in range(count):
+        slot = near[i]
         size = abs(weight[slot])
-        if size < cut or (size == cut and m.key[slot] > last_key):
-            ordering[vacant] = slot
-            vacant += 1
-    m.ordering[:vacant].sort()
+        ordering[vacant] = slot
+        vacant += (size < cut) | ((size == cut) & (m.key[slot] > last_key))
+    sort_slots(m.ordering, vacant)
     lost = 0.0
     for i in range(vacant):
         lost += abs(weight[ordering[i]])
@@ -205,7 +245,7 @@ def admit(fringe: Fringe, m: Model, entrants: int, k: int) -> float:
         lost, vacant = _drop(fringe, m, entrants, excess)
         grown -= lost
     weight, place, listed, moves = m.weight, fringe.place, fringe.slot, fringe.moves
-    count, bound, noted = fringe.counts[LISTED], fringe.bound[0], moves[0]
+    count, bound, noted = fringe.counts[LISTED], fringe.bound[BOUND], moves[0]
     seated = 0
     for e in range(entrants):
         entrant = m.entrant[e]

@@ -28,13 +28,18 @@ class Choice(NamedTuple):
     """[INSTANCE], [CHOSEN]: for which instance it was made, and how many features are in it."""
     numbers: NDArray[np.int64]
     """The numbers of the features in it."""
-    stamp: NDArray[np.int64]
-    """By feature number: the instance it was last chosen for."""
+    chosen: NDArray[np.uint64]
+    """A bit for each feature number, so that the bits of a million fit the caches: whether it is in it."""
 
 
 @kernel
 def explores(seed: int, instance: int, epsilon: float) -> bool:
     return bool(uniform(draw(stream_of(seed, instance, EXPLORE), 0)) < epsilon)
+
+
+@kernel
+def is_chosen(chosen: NDArray[np.uint64], number: int) -> bool:
+    return bool((chosen[number >> 6] >> np.uint64(number & 63)) & np.uint64(1))
 
 
 @kernel
@@ -45,14 +50,17 @@ def choose(choice: Choice, seed: int, instance: int, k: int, d: int) -> None:
     """
     if choice.counts[INSTANCE] == instance:
         return
+    numbers, chosen = choice.numbers, choice.chosen
+    for i in range(choice.counts[CHOSEN]):
+        chosen[numbers[i] >> 6] = np.uint64(0)
     source = stream_of(seed, instance, INPUT)
     n = 0
     for last in range(max(d - k, 0), d):
         number = int(uniform(draw(source, last)) * (last + 1))
-        if choice.stamp[number] == instance:
+        if is_chosen(chosen, number):
             number = last
-        choice.stamp[number] = instance
-        choice.numbers[n] = number
+        chosen[number >> 6] |= np.uint64(1) << np.uint64(number & 63)
+        numbers[n] = number
         n += 1
     choice.counts[INSTANCE] = instance
     choice.counts[CHOSEN] = n
@@ -67,7 +75,7 @@ def score_chosen(rows: Rows, row: int, m: Model, seen: Features, choice: Choice)
     for j in range(first, rows.indptr[row + 1]):
         name = rows.indices[j]
         number = seen.known[name] - 1
-        if number >= 0 and choice.stamp[number] == choice.counts[INSTANCE]:
+        if number >= 0 and is_chosen(choice.chosen, number):
             slot = m.slot_of[name]
             m.touched[j - first] = slot
             f += m.weight[slot] * rows.values[j]

@@ -1,4 +1,7 @@
-"""The order of numbers, by merging: stable, and quick to compile (numpy's sorts take Numba many seconds)."""
+"""The order of numbers, by merging: stable, and quick to compile (numpy's sorts take Numba many seconds).
+
+A handful of numbers is put in order where it stands, by insertion.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sluiceway.compiling import kernel
+
+_HANDFUL = 48
 
 
 @kernel
@@ -28,3 +33,18 @@ def order_of(values: NDArray[np.float64]) -> NDArray[np.int64]:
         order, merged = merged, order
         width *= 2
     return order
+
+
+@kernel
+def sort_slots(slots: NDArray[np.int64], n: int) -> None:
+    """`slots[:n]` in ascending order."""
+    if n > _HANDFUL:
+        slots[:n].sort()
+        return
+    for i in range(1, n):
+        slot = slots[i]
+        at = i
+        while at > 0 and slots[at - 1] > slot:
+            slots[at] = slots[at - 1]
+            at -= 1
+        slots[at] = slot

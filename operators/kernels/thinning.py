@@ -20,6 +20,17 @@ HOW_MANY, WHICH = 0, 1
 def thin_out(m: Model, entrants: int, k: int, d: int, seed: int) -> None:
     """Weights and entrants outside a uniformly random set of k of the d features become 0."""
     active = m.counts[ACTIVE]
+    n = entrants
+    for slot in range(1, active + 1):
+        n += m.weight[slot] != 0.0
+    how_many = stream_of(seed, m.counts[VERSION], HOW_MANY)
+    staying = 0
+    for i in range(n):  # hypergeometric: each in turn meets k - staying places left among d - i
+        staying += uniform(draw(how_many, i)) * (d - i) < k - staying
+    if staying == 0:  # of many features most often: no key is read, which would be waited for
+        m.weight[1 : active + 1] = 0.0
+        m.entrant[:entrants] = 0.0
+        return
     which = stream_of(seed, m.counts[VERSION], WHICH)
     n = 0
     for slot in range(1, active + 1):
@@ -29,11 +40,7 @@ def thin_out(m: Model, entrants: int, k: int, d: int, seed: int) -> None:
     for e in range(entrants):
         m.ordering[n] = np.int64(draw(which, m.name_key[m.entrant_name[e]]))
         n += 1
-    how_many = stream_of(seed, m.counts[VERSION], HOW_MANY)
-    staying = 0
-    for i in range(n):  # hypergeometric: each in turn meets k - staying places left among d - i
-        staying += uniform(draw(how_many, i)) * (d - i) < k - staying
-    last = nth_smallest(m.ordering, n, staying) if staying > 0 else np.int64(0)
+    last = nth_smallest(m.ordering, n, staying)
     for slot in range(1, active + 1):
         if m.weight[slot] != 0.0:
             if staying > 0 and np.int64(draw(which, m.key[slot])) <= last:

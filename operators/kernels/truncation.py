@@ -13,14 +13,14 @@ from sluiceway.compiling import kernel
 from sluiceway.operators.kernels.slots import ACTIVE, Model, settle
 
 _NO_SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
-_FEW = 8
-"""A heap of the d smallest of n pays when d * _FEW <= n."""
+_FEW = 4
+"""A heap of the d smallest of n pays when d * d * _FEW <= n (measured for n from 30 to 5,000)."""
 
 
 @kernel
 def nth_smallest(values: NDArray[np.int64], n: int, nth: int) -> int:
     """The `nth` (from 1) smallest of `values[:n]`, whose order and content are lost."""
-    if nth * _FEW <= n:
+    if nth * nth * _FEW <= n:
         return _nth_by_heap(values, n, nth)
     return _nth_by_partition(values, n, nth)
 

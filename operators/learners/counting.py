@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.operators.kernels.features import IGNORED, SEEN, Features
+from sluiceway.operators.kernels.features import IGNORED, OPEN, SEEN, Features
 from sluiceway.operators.kernels.seen import refill, table_for
 from sluiceway.operators.kernels.slots import Rows
 from sluiceway.operators.learners.linear import LinearLearner
@@ -23,7 +23,7 @@ class CountingLearner(LinearLearner):
         super().__init__(k=k)
         self._max_features = whole_number("max_features", max_features, least=1, most=2**30)
         self._seen = Features(
-            counts=np.zeros(2, dtype=np.int64),
+            counts=np.zeros(3, dtype=np.int64),
             keys=np.zeros(0, dtype=np.int64),
             table=table_for(0),
             known=np.zeros(0, dtype=np.int32),
@@ -39,7 +39,7 @@ class CountingLearner(LinearLearner):
         return {"values_ignored": int(self._seen.counts[IGNORED])}
 
     def state(self) -> dict[str, Any]:
-        count, ignored = self._seen.counts.tolist()
+        count, ignored, _ = self._seen.counts.tolist()
         return super().state() | {
             "seen": self._seen.keys[:count].astype("<i8", copy=False).tobytes(),
             "values_ignored": ignored,
@@ -48,13 +48,14 @@ class CountingLearner(LinearLearner):
     def _restore(self, state: Mapping[str, Any]) -> None:
         super()._restore(state)
         seen = np.frombuffer(state["seen"], dtype="<i8")
-        self._seen.counts[:] = (len(seen), state["values_ignored"])
+        self._seen.counts[:] = (len(seen), state["values_ignored"], 0)
         self._seen = self._seen._replace(keys=seen.astype(np.int64))
         self._grow_seen(len(seen))
 
     def _bind(self, names: tuple[str, ...]) -> None:
         super()._bind(names)
         self._seen = self._seen._replace(known=np.zeros(len(names), dtype=np.int32))
+        self._seen.counts[OPEN] = len(names)
 
     def _grow_seen(self, room: int) -> None:
         count = int(self._seen.counts[SEEN])

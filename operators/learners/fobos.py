@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sluiceway.compiling import kernel
+from sluiceway.operators.kernels.ahead import MANY, ask_ahead
 from sluiceway.operators.kernels.dense import SHRUNK, Dense, add_row, is_stale, leave_out_newcomers, settle_row
 from sluiceway.operators.kernels.slots import ACTIVE, VERSION, Model, Rows
 from sluiceway.operators.kernels.waiting import (
@@ -50,6 +51,8 @@ def learn_rows(
 ) -> int:  # fmt: skip
     before = selected_waiting(m, d, k, keep) if until_change else np.uint64(0)
     for row in range(start, stop):
+        if len(m.slot_of) > MANY:
+            ask_ahead(rows.indptr, rows.indices, row, m.slot_of, m.weight)
         f = score_waiting(rows, row, m, d)
         scores[row] = f
         y = rows.y[row]

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sluiceway.compiling import kernel
+from sluiceway.operators.kernels.ahead import MANY, ask_ahead
 from sluiceway.operators.kernels.dense import (
     Dense,
     leave_out_newcomers,
@@ -47,6 +48,8 @@ def learn_rows(
 ) -> int:  # fmt: skip
     before = selected_now(m, d, k, keep) if until_change else np.uint64(0)
     for row in range(start, stop):
+        if len(m.slot_of) > MANY:
+            ask_ahead(rows.indptr, rows.indices, row, m.slot_of, m.weight)
         f = score_scaled(rows, row, m, d)
         scores[row] = f
         y = rows.y[row]

@@ -92,5 +92,5 @@ class PartialLearner(CountingLearner):
         return Choice(
             counts=np.zeros(2, dtype=np.int64),
             numbers=np.zeros(min(self._k, room), dtype=np.int64),
-            stamp=np.zeros(room, dtype=np.int64),
+            chosen=np.zeros(room // 64 + 1, dtype=np.uint64),
         )

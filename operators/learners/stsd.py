@@ -142,10 +142,11 @@ class STSD(CountingLearner):
         self._seed = whole_number("seed", seed, least=0, most=2**63 - 1)
         self._lazy = np.array((1.0, 0.0, 0.0, 0.0))
         self._fringe = Fringe(
-            counts=np.zeros(2, dtype=np.int64),
-            bound=np.zeros(1),
+            counts=np.zeros(3, dtype=np.int64),
+            bound=np.zeros(2),
             slot=np.zeros(1, dtype=np.int32),
             place=np.zeros(1, dtype=np.int32),
+            near=np.zeros(1, dtype=np.int32),
             moves=np.zeros(_NOTED + 1, dtype=np.int32),
         )
 
@@ -200,7 +201,7 @@ class STSD(CountingLearner):
     def _grow_fringe(self) -> None:
         more = len(self._model.weight) - len(self._fringe.slot)
         if more > 0:
-            grown = {by: np.pad(getattr(self._fringe, by), (0, more)) for by in ("slot", "place")}
+            grown = {by: np.pad(getattr(self._fringe, by), (0, more)) for by in ("slot", "place", "near")}
             self._fringe = self._fringe._replace(**grown)
 
     def _learn_counted(

@@ -1,0 +1,64 @@
+"""Memory asked for before it is needed: what rows to come will read, where it is too much for the caches.
+
+A row's non-zeros stand anywhere in arrays as long as there are names. Up to some length the caches have them all, and
+asking costs more than it saves; beyond, each would be waited for. The slot of a name is asked for four rows ahead, and
+what stands in the slot two rows ahead, when the slot has come. A slot that changes hands in between has been asked for
+in vain: what is asked for decides nothing but the time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numba.np import arrayobj
+from numpy.typing import NDArray
+
+from sluiceway.compiling import kernel
+
+MANY = 1 << 16
+"""Arrays that are longer are asked for ahead. Callers compare, so that shorter ones do not even cost a call."""
+_NAMES, _SLOTS = 4, 2
+"""How many rows ahead."""
+
+
+@intrinsic
+def ask_for(_: Any, array: Any, index: Any) -> Any:
+    """Start to bring `array[index]` into the caches; there are no bounds to break."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        there = arrayobj.make_array(signature.args[0])(context, builder, args[0])
+        at = context.cast(builder, args[1], signature.args[1], types.intp)
+        address = builder.bitcast(builder.gep(there.data, [at]), cgutils.voidptr_t)
+        number = ir.IntType(32)
+        shape = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, number, number, number])
+        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [cgutils.voidptr_t], shape)
+        read, every_cache, data = number(0), number(3), number(1)
+        builder.call(prefetch, [address, read, every_cache, data])
+        return context.get_dummy_value()
+
+    return types.void(array, index), generate
+
+
+@kernel
+def ask_for_names(indptr: NDArray[np.int64], indices: NDArray[np.int32], row: int, by_name: NDArray[np.int32]) -> None:
+    """What a row to come will read of an array by name."""
+    if row + _NAMES + 1 < len(indptr):
+        for j in range(indptr[row + _NAMES], indptr[row + _NAMES + 1]):
+            ask_for(by_name, indices[j])
+
+
+@kernel
+def ask_ahead(
+    indptr: NDArray[np.int64], indices: NDArray[np.int32], row: int, slot_of: NDArray[np.int32],
+    by_slot: NDArray[np.float64],
+) -> None:  # fmt: skip
+    """What rows to come will read of the slots of names and of an array by slot."""
+    ask_for_names(indptr, indices, row, slot_of)
+    if len(by_slot) > MANY and row + _SLOTS + 1 < len(indptr):
+        for j in range(indptr[row + _SLOTS], indptr[row + _SLOTS + 1]):
+            ask_for(by_slot, slot_of[indices[j]])
