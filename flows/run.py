@@ -243,9 +243,11 @@ def _refuse_strange_output(
     if not around.outputs or settings.output.delivery != "exactly-once":
         return
     bootstrap = settings.kafka_topics[next(iter(around.outputs))].bootstrap
-    out = kafka.group_offsets(bootstrap, settings.kafka, name, progress_topic(settings, around), around.lanes)
-    for lane, sent in enumerate(out):
-        here = stands.get(lane, bounds.starts[lane])
+    heres = [stands.get(lane, start) for lane, start in enumerate(bounds.starts)]
+    # after a crash the group must have come as far as the store at least, which learns of a commit last
+    known = [0 if store.is_clean or here <= start else here for here, start in zip(heres, bounds.starts, strict=True)]
+    out = kafka.group_offsets(bootstrap, settings.kafka, name, progress_topic(settings, around), known)
+    for lane, (sent, here) in enumerate(zip(out, heres, strict=True)):
         if sent is not None and never_ran:
             raise FlowError(
                 f"the flow {name!r} has already sent its output up to offset {sent} of partition {lane}, but the"
