@@ -35,6 +35,7 @@ class How:
     rhythm: int | None = None
     awake: tuple[int, ...] | None = None
     keep_unfinished: bool = False
+    unguarded: bool = False
     transaction_seconds: float | None = None
     adopt: bool = False
 
@@ -48,7 +49,7 @@ class How:
             "--transaction-seconds": self.transaction_seconds,
         }
         options = [text for name, value in given.items() if value is not None for text in (name, str(value))]
-        return options + ["--keep-unfinished"] * self.keep_unfinished
+        return options + ["--keep-unfinished"] * self.keep_unfinished + ["--unguarded"] * self.unguarded
 
 
 WHOLE = How()
