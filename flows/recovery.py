@@ -150,6 +150,10 @@ class Store:
         states = read_checkpoint(self.directory, step).states
         return {int(key): pickle.loads(state) for (_, key), state in states.items()}
 
+    def keys(self, step: str) -> set[int]:
+        """The partitions of which the last whole checkpoint holds a state of this step."""
+        return {int(key) for _, key in read_checkpoint(self.directory, step).states}
+
     def config(self) -> RecoveryConfig:
         return RecoveryConfig(str(self.directory))
 

@@ -15,7 +15,7 @@ from bytewax.run import cli_main
 
 from sluiceway import kafka
 from sluiceway.errors import FlowError, SettingsError, SluicewayError
-from sluiceway.flows.graph import Running, build, progress_topic, resolve_bounds, source_step
+from sluiceway.flows.graph import Running, build, progress_topic, resolve_bounds, sink_step, source_step
 from sluiceway.flows.preflight import Surroundings, look_around
 from sluiceway.flows.progress import Progress
 from sluiceway.flows.recovery import Store
@@ -245,7 +245,8 @@ def _refuse_strange_output(
     bootstrap = settings.kafka_topics[next(iter(around.outputs))].bootstrap
     heres = [stands.get(lane, start) for lane, start in enumerate(bounds.starts)]
     # after a crash the group must have come as far as the store at least, which learns of a commit last
-    known = [0 if store.is_clean or here <= start else here for here, start in zip(heres, bounds.starts, strict=True)]
+    wrote = set() if store.is_clean else store.keys(sink_step(settings))
+    known = [here if lane in wrote else 0 for lane, here in enumerate(heres)]
     out = kafka.group_offsets(bootstrap, settings.kafka, name, progress_topic(settings, around), known)
     for lane, (sent, here) in enumerate(zip(out, heres, strict=True)):
         if sent is not None and never_ran:
@@ -254,7 +255,7 @@ def _refuse_strange_output(
                 f" recovery store {store.directory} is new; give the flow another name, or, if its store was lost,"
                 f" `{adopt}` replays the input from input.start and goes on after what is out"
             )
-        if sent is None and here > bounds.starts[lane] and not store.is_clean:
+        if sent is None and lane in wrote:
             raise FlowError(
                 f"the recovery store {store.directory} stands at offset {here} of partition {lane} after a crash, but"
                 f" the consumer group {name!r}, which knows how much output is out, is gone (expired or deleted);"

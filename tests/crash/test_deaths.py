@@ -147,15 +147,16 @@ def test_the_placed_series_without_purge_and_guard(
     flow = watched(world.flow("placed unpurged unguarded", tmp_path))
     deaths = placed_everywhere(world, 5, seed=2)
     reason = die_unpurged(world, flow, deaths, seed=2, guarded=False)
+    told = f"{flow.series}: after {len(flow.deaths)} of {len(deaths)} deaths"
     if reason is not None:
-        # a directory still holds what was right, and that is not what comes again
+        # a directory still holds what was right: the wrong is refused where the two first differ
+        assert world.kind == "directory"
         assert "differs from what stands after byte" in reason
-        ended = "refused, as what came again was not what stood"
+        verdict(f"{told} refused, as what came again was not what stood")
     else:
-        ended = "run to the end"
-    wrong = count_wrong(world.expected, world.read(flow))
-    assert reason is not None or wrong.strange, "nothing went wrong: the deaths are badly placed"
-    verdict(f"{flow.series}: after {len(flow.deaths)} of {len(deaths)} deaths {ended}: {wrong}, as it must be")
+        wrong = count_wrong(world.expected, world.read(flow))
+        assert wrong.strange, "nothing went wrong: the deaths are badly placed"
+        verdict(f"{told} run to the end: of {count(world.expected):,} records {wrong}, as it must be")
 
 
 # -- more than one process -------------------------------------------------------------------------------------------
