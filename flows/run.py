@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from bytewax.dataflow import Dataflow
+from bytewax.recovery import InconsistentPartitionsError, MissingPartitionsError, NoPartitionsError
 from bytewax.run import cli_main
 
 from sluiceway import kafka
@@ -18,7 +19,7 @@ from sluiceway.errors import FlowError, SettingsError, SluicewayError
 from sluiceway.flows.graph import Running, build, progress_topic, resolve_bounds, sink_step, source_step
 from sluiceway.flows.preflight import Surroundings, look_around
 from sluiceway.flows.progress import Progress
-from sluiceway.flows.recovery import Store
+from sluiceway.flows.recovery import Store, is_panic
 from sluiceway.flows.settings import Settings
 from sluiceway.flows.stopping import Stop
 from sluiceway.flows.topics.bounds import Bounds
@@ -29,6 +30,7 @@ from sluiceway.operators.stages import scale
 
 DEFAULT_CHECKPOINT_SECONDS = 2.0
 DEFAULT_PARTITIONS = 8
+STORE_ERRORS = (InconsistentPartitionsError, MissingPartitionsError, NoPartitionsError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,10 +297,17 @@ def _execute(flow: Any, cluster: Cluster, checkpoint_seconds: float, store: Stor
         _refuse_address(problem, cluster)
         if failure is not None:
             raise failure from problem
-        if cluster.addresses and not isinstance(problem, Exception):  # the engine's panic
+        if cluster.addresses and is_panic(problem):
             raise FlowError(
                 f"process {cluster.process}: another process of the flow has ended, so this one ends too; start all"
                 f" {len(cluster.addresses)} of them again"
+            ) from problem
+        if store is not None and isinstance(problem, STORE_ERRORS):
+            raise FlowError(f"the recovery store {store.directory} cannot be resumed from: {problem}") from problem
+        if is_panic(problem):
+            raise FlowError(
+                f"the engine has failed: {str(problem).splitlines()[0]}; if it could not write its checkpoint, make"
+                f" room in the recovery directory; the flow goes on from the last one when it is started again"
             ) from problem
         raise
     finally:
