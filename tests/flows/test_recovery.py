@@ -238,6 +238,13 @@ def test_a_directory_that_cannot_be_used_is_a_sentence(tmp_path: Path) -> None:
         opened(tmp_path)
 
 
+def test_what_the_engine_cannot_make_is_a_sentence(tmp_path: Path) -> None:
+    """It panics, over a full disk for example; here over partitions that are there already."""
+    opened(tmp_path).close()
+    with pytest.raises(FlowError, match=r"the recovery store .* cannot be made: .*UNIQUE constraint"):
+        Store(tmp_path)._make_partitions(2)
+
+
 def test_bounds_that_are_none_are_a_sentence(tmp_path: Path) -> None:
     store = opened(tmp_path)
     (tmp_path / "run.json").write_text("{}")
