@@ -157,7 +157,7 @@ class TransactionalLane(_Producing):
         try:
             self._group = group.consumer_group_metadata()
             place = TopicPartition(self._output.progress_topic, self._lane)
-            [committed] = group.committed([place], timeout=COMMIT_SECONDS)
+            [committed] = kafka.committed(group, [place], COMMIT_SECONDS)
         except KafkaException as problem:
             raise FlowError(f"lane {self._lane} cannot learn its progress: {kafka.sentence(problem)}") from problem
         finally:

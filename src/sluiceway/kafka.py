@@ -40,13 +40,16 @@ SEND_SECONDS = 60.0
 
 Config = Mapping[str, str | int | float | bool]
 
-PASSING = frozenset(
+MOVING = frozenset(
+    {KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR}
+)
+"""A group's coordinator is being found, loaded or moved: of a new broker, or after one has gone."""
+PASSING = MOVING | frozenset(
     {
         KafkaError._ALL_BROKERS_DOWN,
         KafkaError._RESOLVE,
         KafkaError._TIMED_OUT,
         KafkaError._TRANSPORT,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.NETWORK_EXCEPTION,
@@ -305,12 +308,24 @@ def group_offsets(bootstrap: str, user: Config, group: str, topic: str, known: S
         ) from problem
 
 
+def committed(consumer: Consumer, places: list[TopicPartition], seconds: float) -> list[TopicPartition]:
+    """What the consumer's group has committed; asked again while its coordinator moves, where the client gives up."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return consumer.committed(places, timeout=max(deadline - time.monotonic(), 0.1))
+        except KafkaException as problem:
+            if problem.args[0].code() not in MOVING or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
 def _group_offsets(
     bootstrap: str, user: Config, group: str, topic: str, partitions: int, isolation: str, seconds: float
 ) -> list[int | None]:
     consumer = new_consumer(client_config(bootstrap, user, group_id=group, isolation_level=isolation))
     try:
-        found = consumer.committed([TopicPartition(topic, partition) for partition in range(partitions)], seconds)
+        found = committed(consumer, [TopicPartition(topic, partition) for partition in range(partitions)], seconds)
         return [partition.offset if partition.offset >= 0 else None for partition in found]
     finally:
         consumer.close()
