@@ -25,7 +25,7 @@ from bytewax.dataflow import Dataflow
 
 from sluiceway import kafka
 from sluiceway.errors import SettingsError
-from sluiceway.flows.graph import SOURCE, Decode, Running, decoding, open_reader, sink
+from sluiceway.flows.graph import SINK, SOURCE, Decode, Running, decoding, open_reader, sink
 from sluiceway.flows.joined import JoinedPoll, JoinedReader, KafkaProgress, Looking, Selection, StoreProgress
 from sluiceway.flows.preflight import Surroundings
 from sluiceway.flows.recovery import MANIFEST, read_json
@@ -116,7 +116,7 @@ def build(settings: ApplySettings, running: Running, flow_store: Path | None = N
     polls = op.input(SOURCE, flow, TopicSource(around.lanes, open_joined, running.stopping, running.progress))
     mapper = Applier(settings.selecting_flow, decoding(settings, around), settings.input.feature_names)
     outputs = op.map("apply", polls, mapper)
-    op.output("sink", outputs, sink(settings, around, running))
+    op.output(SINK, outputs, sink(settings, around, running))
     return flow
 
 

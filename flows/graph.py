@@ -36,7 +36,7 @@ from sluiceway.schemas.decode_columns import ColumnDecoder
 from sluiceway.schemas.lane import LaneBatch, RawPoll, lane_key
 from sluiceway.schemas.refusal import NamedBy
 
-SOURCE = "source"
+SOURCE, SINK = "source", "sink"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +66,18 @@ def build(settings: Settings | Path | str, running: Running | None = None) -> Da
     polls = op.input(SOURCE, flow, TopicSource(around.lanes, reader, running.stopping, running.progress))
     batches = op.map("decode", polls, partial(_decode, decoding(settings, around)))
     outputs = select("select", batches, _stream_kind(settings, around), settings.source.name)
-    op.output("sink", outputs, sink(settings, around, running))
+    op.output(SINK, outputs, sink(settings, around, running))
     return flow
 
 
 def source_step(settings: Settings) -> str:
     """The source's step id as the checkpoint store has it."""
     return f"{settings.flow.name}.{SOURCE}"
+
+
+def sink_step(settings: Settings) -> str:
+    """The sink's."""
+    return f"{settings.flow.name}.{SINK}"
 
 
 def resolve_bounds(settings: Settings, around: Surroundings) -> Bounds:
@@ -190,7 +195,10 @@ def sink(settings: Settings, around: Surroundings, running: Running) -> TopicSin
             ]
             writers.append(DirectoryLane(lane, targets, states[0] if states else None))
         if output is not None:
-            writers.append(TransactionalLane(lane, output, starters) if exactly_once else IdempotentLane(lane, output))
+            known = states[-1] if states else None
+            writers.append(
+                TransactionalLane(lane, output, starters, known) if exactly_once else IdempotentLane(lane, output)
+            )
         return writers
 
     return TopicSink(around.lanes, open_writers)

@@ -50,6 +50,14 @@ class Store:
             self.directory.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
             raise SettingsError(f"the recovery directory {self.directory} cannot be made: {problem.strerror}") from None
+        try:
+            self._open(belongs_to, partitions, process, cluster)
+        except OSError as problem:
+            raise SettingsError(
+                f"the recovery directory {self.directory} cannot be used: {problem.filename}: {problem.strerror}"
+            ) from None
+
+    def _open(self, belongs_to: Mapping[str, Any], partitions: int, process: int, cluster: tuple[str, ...]) -> None:
         with self._gate():
             self._lock(process, cluster, flow=str(belongs_to["flow"]))
             manifest = self.directory / MANIFEST
@@ -60,12 +68,21 @@ class Store:
                     raise SettingsError(f"{self.directory} holds a recovery store that is not Sluiceway's")
                 self.is_new = True
                 self._creating.touch()
-                init_db_dir(self.directory, partitions)
+                self._make_partitions(partitions)
                 _replace(manifest, {"store_version": STORE_VERSION, **belongs_to})
                 self._creating.unlink()
             else:
                 self._refuse_foreign(read_json(manifest), belongs_to)
                 self._purge()
+
+    def _make_partitions(self, partitions: int) -> None:
+        try:
+            init_db_dir(self.directory, partitions)
+        except BaseException as problem:
+            if is_panic(problem):
+                reason = str(problem).splitlines()[0]
+                raise FlowError(f"the recovery store {self.directory} cannot be made: {reason}") from problem
+            raise
 
     @property
     def _creating(self) -> Path:
@@ -135,6 +152,7 @@ class Store:
         """Drop the state of epochs that never closed, which Bytewax 0.21.1 would load later (two deaths are enough)."""
         stores = [sqlite3.connect(path) for path in sorted(self.directory.glob("part-*.sqlite3"))]
         try:
+            self._refuse_incomplete(stores)
             resume = resume_epoch(stores)
             for store in stores:
                 store.execute("delete from snaps where snap_epoch >= ?", (resume,))
@@ -145,10 +163,26 @@ class Store:
             for store in stores:
                 store.close()
 
+    def _refuse_incomplete(self, stores: list[sqlite3.Connection]) -> None:
+        """Which epochs closed stands in one partition: without it, a purge would take all that the others hold."""
+        parts = [row for store in stores for row in store.execute("select part_index, part_count from parts")]
+        wanted = set(range(max((count for _, count in parts), default=1)))
+        missing = sorted(wanted - {index for index, _ in parts})
+        if missing:
+            names = ", ".join(f"part-{index}.sqlite3" for index in missing)
+            raise FlowError(
+                f"the recovery store {self.directory} lacks {names}; put it back, or start anew with another flow name"
+                f" and another recovery directory"
+            )
+
     def positions(self, step: str) -> dict[int, int]:
         """Where the last whole checkpoint says that reading goes on, by partition; also while a flow writes others."""
         states = read_checkpoint(self.directory, step).states
         return {int(key): pickle.loads(state) for (_, key), state in states.items()}
+
+    def keys(self, step: str) -> set[int]:
+        """The partitions of which the last whole checkpoint holds a state of this step."""
+        return {int(key) for _, key in read_checkpoint(self.directory, step).states}
 
     def config(self) -> RecoveryConfig:
         return RecoveryConfig(str(self.directory))
@@ -167,7 +201,11 @@ class Store:
 
     def bounds(self) -> Bounds:
         """What the first process has pinned, before any other is connected to it; an interrupted run's are kept."""
-        return Bounds.from_json(read_json(self.directory / "run.json"))
+        path = self.directory / "run.json"
+        try:
+            return Bounds.from_json(read_json(path))
+        except (KeyError, TypeError) as problem:
+            raise FlowError(f"{path} cannot be read: it lacks {problem}") from None
 
     def mark_clean(self) -> None:
         (self.directory / "run.json").unlink(missing_ok=True)
@@ -235,6 +273,11 @@ def resume_epoch(stores: list[sqlite3.Connection]) -> int:
         ):
             frontiers[worker] = max(frontiers[worker], frontier)
     return min(frontiers.values())
+
+
+def is_panic(problem: BaseException) -> bool:
+    """Whether the engine itself broke off; the kind it raises then has no name that could be imported."""
+    return type(problem).__name__ == "PanicException"
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import Any, Self
 
 from bytewax.dataflow import Dataflow
+from bytewax.recovery import InconsistentPartitionsError, MissingPartitionsError, NoPartitionsError
 from bytewax.run import cli_main
 
 from sluiceway import kafka
 from sluiceway.errors import FlowError, SettingsError, SluicewayError
-from sluiceway.flows.graph import Running, build, progress_topic, resolve_bounds, source_step
+from sluiceway.flows.graph import Running, build, progress_topic, resolve_bounds, sink_step, source_step
 from sluiceway.flows.preflight import Surroundings, look_around
 from sluiceway.flows.progress import Progress
-from sluiceway.flows.recovery import Store
+from sluiceway.flows.recovery import Store, is_panic
 from sluiceway.flows.settings import Settings
 from sluiceway.flows.stopping import Stop
 from sluiceway.flows.topics.bounds import Bounds
@@ -30,6 +31,7 @@ from sluiceway.schemas import decode
 
 DEFAULT_CHECKPOINT_SECONDS = 2.0
 DEFAULT_PARTITIONS = 8
+STORE_ERRORS = (InconsistentPartitionsError, MissingPartitionsError, NoPartitionsError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,16 +247,19 @@ def _refuse_strange_output(
     if not around.outputs or settings.output.delivery != "exactly-once":
         return
     bootstrap = settings.kafka_topics[next(iter(around.outputs))].bootstrap
-    out = kafka.group_offsets(bootstrap, settings.kafka, name, progress_topic(settings, around), around.lanes)
-    for lane, sent in enumerate(out):
-        here = stands.get(lane, bounds.starts[lane])
+    heres = [stands.get(lane, start) for lane, start in enumerate(bounds.starts)]
+    # after a crash the group must have come as far as the store at least, which learns of a commit last
+    wrote = set() if store.is_clean else store.keys(sink_step(settings))
+    known = [here if lane in wrote else 0 for lane, here in enumerate(heres)]
+    out = kafka.group_offsets(bootstrap, settings.kafka, name, progress_topic(settings, around), known)
+    for lane, (sent, here) in enumerate(zip(out, heres, strict=True)):
         if sent is not None and never_ran:
             raise FlowError(
                 f"the flow {name!r} has already sent its output up to offset {sent} of partition {lane}, but the"
                 f" recovery store {store.directory} is new; give the flow another name, or, if its store was lost,"
                 f" `{adopt}` replays the input from input.start and goes on after what is out"
             )
-        if sent is None and here > bounds.starts[lane] and not store.is_clean:
+        if sent is None and lane in wrote:
             raise FlowError(
                 f"the recovery store {store.directory} stands at offset {here} of partition {lane} after a crash, but"
                 f" the consumer group {name!r}, which knows how much output is out, is gone (expired or deleted);"
@@ -294,10 +299,17 @@ def _execute(flow: Any, cluster: Cluster, checkpoint_seconds: float, store: Stor
         _refuse_address(problem, cluster)
         if failure is not None:
             raise failure from problem
-        if cluster.addresses and not isinstance(problem, Exception):  # the engine's panic
+        if cluster.addresses and is_panic(problem):
             raise FlowError(
                 f"process {cluster.process}: another process of the flow has ended, so this one ends too; start all"
                 f" {len(cluster.addresses)} of them again"
+            ) from problem
+        if store is not None and isinstance(problem, STORE_ERRORS):
+            raise FlowError(f"the recovery store {store.directory} cannot be resumed from: {problem}") from problem
+        if is_panic(problem):
+            raise FlowError(
+                f"the engine has failed: {str(problem).splitlines()[0]}; if it could not write its checkpoint, make"
+                f" room in the recovery directory; the flow goes on from the last one when it is started again"
             ) from problem
         raise
     finally:

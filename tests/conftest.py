@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import pytest
 from hypothesis import settings
@@ -15,10 +15,12 @@ from tests.crash import table
 from tests.support import Broker, BrokerUnavailable, Topics
 from tests.support.broker import any_broker
 from tests.support.links import links_complaint
+from tests.support.markers import LateMarkers
 
 ROOT = Path(__file__).resolve().parents[1]
+OneBroker = TypeVar("OneBroker", bound=Broker)
 MISSING = pytest.StashKey[str]()
-NEED_BROKER = {"kafka", "topics", "own_broker"}
+NEED_BROKER = {"kafka", "topics", "own_broker", "late_markers"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -112,7 +114,16 @@ def topics(kafka: str) -> Iterator[Topics]:
 @pytest.fixture
 def own_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
     """A broker of the test's own, running, to be killed and restarted at will."""
-    broker = Broker(tmp_path / "broker")
+    yield from _running(request, Broker(tmp_path / "broker"))
+
+
+@pytest.fixture(scope="module")
+def late_markers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LateMarkers]:
+    """A broker whose transactions end as late as a test wants."""
+    yield from _running(request, LateMarkers(tmp_path_factory.mktemp("late-markers") / "broker"))
+
+
+def _running(request: pytest.FixtureRequest, broker: OneBroker) -> Iterator[OneBroker]:
     missing = None
     try:
         broker.start()

@@ -23,6 +23,8 @@ COMMIT_SECONDS = 60.0
 BATCH_BYTES = 1_000_000
 RECORD_OVERHEAD = 200
 """More than a record batch of one record needs beside key, value and headers."""
+POSITION = "position"
+"""In a lane's state: what it has committed."""
 FINAL = "final"
 """Metadata of a committed position: the final snapshots that belong to it are out too."""
 
@@ -126,8 +128,11 @@ class _Producing:
 class TransactionalLane(_Producing):
     """Exactly once."""
 
-    def __init__(self, lane: int, output: KafkaOutput, starters: ThreadPoolExecutor) -> None:
+    def __init__(
+        self, lane: int, output: KafkaOutput, starters: ThreadPoolExecutor, state: WriterState | None = None
+    ) -> None:
         super().__init__(lane, output)
+        self._known: int = (state or {}).get(POSITION, -1)
         self._waiting: list[LaneOutput] = []
         self._position: int | None = None
         self._final = False
@@ -152,16 +157,16 @@ class TransactionalLane(_Producing):
         try:
             self._group = group.consumer_group_metadata()
             place = TopicPartition(self._output.progress_topic, self._lane)
-            [committed] = group.committed([place], timeout=COMMIT_SECONDS)
+            [committed] = kafka.committed(group, [place], COMMIT_SECONDS)
         except KafkaException as problem:
             raise FlowError(f"lane {self._lane} cannot learn its progress: {kafka.sentence(problem)}") from problem
         finally:
             group.close()
         self._done = max(committed.offset, 0)
         self._done_final = committed.metadata == FINAL
-        if committed.offset >= 0:
-            # a committed offset expires days after its last commit: a start renews it
-            self._position, self._final = self._done, self._done_final
+        if max(committed.offset, self._known) >= 0:
+            # a committed offset expires days after its last commit: a start renews it, also one that has expired
+            self._position, self._final = max(committed.offset, self._known), self._done_final
             self._begin()
             self._commit()
 
@@ -193,7 +198,7 @@ class TransactionalLane(_Producing):
             self._write_now(output)
         if self._position is not None:
             self._commit()
-        return {}
+        return {POSITION: self._known}
 
     def _commit(self) -> None:
         assert self._position is not None
@@ -208,7 +213,7 @@ class TransactionalLane(_Producing):
             self._producer.commit_transaction(COMMIT_SECONDS)
         except KafkaException as problem:
             raise self._failed(self._cause(problem)) from problem
-        self._position = None
+        self._position, self._known = None, position
 
     def _refused(self, topic: str, problem: KafkaError | KafkaException) -> FlowError:
         error = problem if isinstance(problem, KafkaException) else KafkaException(problem)

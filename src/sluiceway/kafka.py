@@ -27,7 +27,9 @@ _Client = TypeVar("_Client")
 ANSWER_SECONDS = 15.0
 """How long a broker may take to answer a question at start-up before we say that it does not."""
 SETTLE_SECONDS = 3.0
-"""How long a transaction whose commit has been decided may take to become visible."""
+"""How long a transaction whose commit has been decided mostly takes to become visible."""
+FINISH_SECONDS = 40.0
+"""How long it may take where it is known that a commit has been decided."""
 
 BROKER_MAX_MESSAGE_BYTES = 1_048_588
 """A broker's own default for topics."""
@@ -38,13 +40,16 @@ SEND_SECONDS = 60.0
 
 Config = Mapping[str, str | int | float | bool]
 
-PASSING = frozenset(
+MOVING = frozenset(
+    {KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR}
+)
+"""A group's coordinator is being found, loaded or moved: of a new broker, or after one has gone."""
+PASSING = MOVING | frozenset(
     {
         KafkaError._ALL_BROKERS_DOWN,
         KafkaError._RESOLVE,
         KafkaError._TIMED_OUT,
         KafkaError._TRANSPORT,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.NETWORK_EXCEPTION,
@@ -275,20 +280,44 @@ def out_of_range(topic: str, partition: int, wanted: int, low: int, high: int) -
     )
 
 
-def group_offsets(bootstrap: str, user: Config, group: str, topic: str, partitions: int) -> list[int | None]:
+def group_offsets(bootstrap: str, user: Config, group: str, topic: str, known: Sequence[int]) -> list[int | None]:
     """How far a consumer group has come in each partition; None where it has never committed.
 
     A process that died inside a transaction leaves an offset undecided until somebody fences it, and the broker does
-    not answer for it before: then what was decided before it counts. A short wait first, for a commit being finished.
+    not answer for it before: then what was decided before it counts. A short wait first, for a commit being finished;
+    a long one if the group must have come further than it says (`known`, by partition: 0 if nothing is), for the
+    broker tells that a commit is decided before it makes it visible.
     """
     try:
-        return _group_offsets(bootstrap, user, group, topic, partitions, "read_committed", SETTLE_SECONDS)
+        return _group_offsets(bootstrap, user, group, topic, len(known), "read_committed", SETTLE_SECONDS)
     except KafkaException as problem:
         logger.debug("offsets of group %r: %s; asked for the decided ones", group, sentence(problem))
     try:
-        return _group_offsets(bootstrap, user, group, topic, partitions, "read_uncommitted", ANSWER_SECONDS)
+        decided = _group_offsets(bootstrap, user, group, topic, len(known), "read_uncommitted", ANSWER_SECONDS)
     except KafkaException as problem:
         raise FlowError(f"the broker does not tell the offsets of group {group!r}: {sentence(problem)}") from problem
+    if all((offset or 0) >= come for offset, come in zip(decided, known, strict=True)):
+        return decided
+    try:
+        return _group_offsets(bootstrap, user, group, topic, len(known), "read_committed", FINISH_SECONDS)
+    except KafkaException as problem:
+        raise FlowError(
+            f"the broker has not finished the last transactions of group {group!r} for"
+            f" {SETTLE_SECONDS + FINISH_SECONDS:.0f} s, so nobody knows yet how much output is out"
+            f" ({sentence(problem)}); start the flow again when the broker has recovered"
+        ) from problem
+
+
+def committed(consumer: Consumer, places: list[TopicPartition], seconds: float) -> list[TopicPartition]:
+    """What the consumer's group has committed; asked again while its coordinator moves, where the client gives up."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return consumer.committed(places, timeout=max(deadline - time.monotonic(), 0.1))
+        except KafkaException as problem:
+            if problem.args[0].code() not in MOVING or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
 
 
 def _group_offsets(
@@ -296,7 +325,7 @@ def _group_offsets(
 ) -> list[int | None]:
     consumer = new_consumer(client_config(bootstrap, user, group_id=group, isolation_level=isolation))
     try:
-        found = consumer.committed([TopicPartition(topic, partition) for partition in range(partitions)], seconds)
+        found = committed(consumer, [TopicPartition(topic, partition) for partition in range(partitions)], seconds)
         return [partition.offset if partition.offset >= 0 else None for partition in found]
     finally:
         consumer.close()

@@ -43,11 +43,35 @@ def prefix_differences(expected: Output, found: Output) -> list[str]:
     return differences(cut, found)
 
 
-def _described(expected: Sequence[Hashable], got: Sequence[Hashable]) -> str:
+class Wrong(NamedTuple):
+    """How many records are."""
+
+    missing: int
+    repeated: int
+    strange: int
+
+    def __str__(self) -> str:
+        return f"{self.missing:,} missing, {self.repeated:,} repeated, {self.strange:,} that never should have been"
+
+
+def count_wrong(expected: Output, found: Output) -> Wrong:
+    """In all partitions together; what is out of order counts as right here."""
+    each = [
+        _wrong(records, found[carries][partition])
+        for carries, partitions in expected.items()
+        for partition, records in partitions.items()
+    ]
+    return Wrong(*map(sum, zip(*each, strict=True)))
+
+
+def _wrong(expected: Sequence[Hashable], got: Sequence[Hashable]) -> Wrong:
     wanted, have = Counter(expected), Counter(got)
     missing, extra = wanted - have, have - wanted
     repeated = sum(number for record, number in extra.items() if record in wanted)
-    strange = extra.total() - repeated
+    return Wrong(missing.total(), repeated, extra.total() - repeated)
+
+
+def _described(expected: Sequence[Hashable], got: Sequence[Hashable]) -> str:
     pairs = enumerate(zip(expected, got, strict=False))
     first = next((at for at, (wants, has) in pairs if wants != has), min(len(expected), len(got)))
     shown = "\n  ".join(
@@ -55,8 +79,8 @@ def _described(expected: Sequence[Hashable], got: Sequence[Hashable]) -> str:
         for name, records in (("expected", expected), ("found", got))
     )
     return (
-        f"{len(got)} records instead of {len(expected)}: {missing.total()} missing, {repeated} repeated,"
-        f" {strange} that never should have been; the first difference is at {first}:\n  {shown}"
+        f"{len(got)} records instead of {len(expected)}: {_wrong(expected, got)};"
+        f" the first difference is at {first}:\n  {shown}"
     )
 
 

@@ -35,6 +35,7 @@ class How:
     rhythm: int | None = None
     awake: tuple[int, ...] | None = None
     keep_unfinished: bool = False
+    unguarded: bool = False
     transaction_seconds: float | None = None
     adopt: bool = False
 
@@ -48,7 +49,7 @@ class How:
             "--transaction-seconds": self.transaction_seconds,
         }
         options = [text for name, value in given.items() if value is not None for text in (name, str(value))]
-        return options + ["--keep-unfinished"] * self.keep_unfinished
+        return options + ["--keep-unfinished"] * self.keep_unfinished + ["--unguarded"] * self.unguarded
 
 
 WHOLE = How()
@@ -244,7 +245,9 @@ def free_ports(count: int) -> list[int]:
 
 @contextlib.contextmanager
 def store_partitions(store: Path) -> Iterator[list[sqlite3.Connection]]:
-    opened = [sqlite3.connect(path) for path in sorted(store.glob("part-*.sqlite3"))]
+    """None of a store that was still being made when its maker died: the next run makes it anew."""
+    paths = [] if (store / "creating").exists() else sorted(store.glob("part-*.sqlite3"))
+    opened = [sqlite3.connect(path) for path in paths]
     try:
         yield opened
     finally:

@@ -5,6 +5,7 @@ The production code has no hooks for tests. This program patches its seams from 
 - `--pace RECORDS`, `--rhythm SEED`, `--awake LANES`: few records a poll, lanes fed in bursts or not at all, so that
   the input lasts and some lanes stay untouched for whole epochs;
 - `--keep-unfinished`: the store keeps the state of epochs that never closed, as Bytewax by itself does;
+- `--unguarded`: a model learns from whatever input comes, also if it does not go on where the model stands;
 - `--transaction-seconds S`: a shorter transaction time-out;
 - `--report FILE`: a line of JSON for each event: commits, records skipped because they are out already.
 """
@@ -28,6 +29,7 @@ import orjson
 from sluiceway import cli
 from sluiceway.flows import graph, recovery
 from sluiceway.flows.topics import directory, kafka_sink, kafka_source, sink
+from sluiceway.operators.stages.lane import Lane
 from sluiceway.schemas.lane import LaneOutput
 
 DEADLINE = 600.0
@@ -260,6 +262,18 @@ def tell_of_commits(report: Report) -> None:
     wrap(sink._Epoch, "committed", around)
 
 
+def forget_where_models_stand() -> None:
+    def around(original: Any) -> Any:
+        def process(lane: Any, batch: Any) -> LaneOutput:
+            lane._position = None
+            output: LaneOutput = original(lane, batch)
+            return output
+
+        return process
+
+    wrap(Lane, "process", around)
+
+
 def shorten_transactions(seconds: float) -> None:
     def around(original: Any) -> Any:
         return lambda **given: original(**{**given, "transaction_seconds": seconds})
@@ -275,6 +289,7 @@ def main() -> None:
     parser.add_argument("--rhythm", type=int)
     parser.add_argument("--awake")
     parser.add_argument("--keep-unfinished", action="store_true")
+    parser.add_argument("--unguarded", action="store_true")
     parser.add_argument("--transaction-seconds", type=float)
     parser.add_argument("--report", type=Path)
     parser.add_argument("command", nargs="+")
@@ -291,6 +306,8 @@ def main() -> None:
         Pace(given.pace, given.rhythm, awake).patch()
     if given.keep_unfinished:
         wrap(recovery.Store, "_purge", lambda original: lambda store: None)
+    if given.unguarded:
+        forget_where_models_stand()
     if given.transaction_seconds:
         shorten_transactions(given.transaction_seconds)
     sys.argv = ["sluiceway", *given.command]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from tests.crash.harness import Child, Flow, How, wait_for_peers
@@ -48,22 +49,51 @@ def placed_everywhere(world: World, rounds: int, seed: int) -> list[Placed]:
     return deaths
 
 
-def die_placed(world: World, flow: Flow, deaths: Sequence[Placed], *, processes: int = 1, seed: int = 0) -> None:
-    random_ = random.Random(seed)
+def _runs(deaths: Sequence[Placed], seed: int) -> Iterator[tuple[Placed, How]]:
+    """Each death with what its run is told; the same for the same seed, whatever else is switched off."""
     for number, death in enumerate(deaths):
-        victim = random_.randrange(processes)
         # with all lanes awake every epoch has several of them
         rhythm = None if death.point == "one-lane" else seed * 1000 + number
-        how = How(die=f"{death.point}:{death.epoch}", how=death.how, pace=PACE, rhythm=rhythm)
+        yield death, How(die=f"{death.point}:{death.epoch}", how=death.how, pace=PACE, rhythm=rhythm)
+
+
+def die_placed(world: World, flow: Flow, deaths: Sequence[Placed], *, processes: int = 1, seed: int = 0) -> None:
+    random_ = random.Random(seed)
+    for death, how in _runs(deaths, seed):
+        victim = random_.randrange(processes)
         children = flow.start_all(how, processes, only=victim)
         code = children[victim].wait()
-        stderr = children[victim].stderr
-        if death.how == "raise":
-            assert code == 1, f"exit code {code}:\n{stderr}"
-            assert children[victim].events("placed")
-        else:
-            assert code == -9, f"it did not die at {death} but ended with {code}:\n{stderr}"
+        assert _as_placed(death, children[victim]), (
+            f"it did not die at {death} but ended with {code}:\n{children[victim].stderr}"
+        )
         _record(world, flow, str(death), children)
+
+
+def _as_placed(death: Placed, ended: Child) -> bool:
+    if death.how == "raise":
+        return ended.process.returncode == 1 and bool(ended.events("placed"))
+    return ended.process.returncode == -9
+
+
+def die_unpurged(world: World, flow: Flow, deaths: Sequence[Placed], *, seed: int, guarded: bool) -> str | None:
+    """`die_placed` and the run after it, without the purge and perhaps the guard; why it was refused, if it was."""
+    for death, how in _runs(deaths, seed):
+        child = flow.start(replace(how, keep_unfinished=True, unguarded=not guarded))
+        child.wait()
+        if not _as_placed(death, child):
+            return _reason(child)
+        _record(world, flow, str(death), [child])
+    child = flow.start(How(keep_unfinished=True, unguarded=not guarded))
+    if child.wait():
+        return _reason(child)
+    flow.settle([child])
+    return None
+
+
+def _reason(refused: Child) -> str:
+    assert refused.process.returncode == 1, f"exit code {refused.process.returncode}:\n{refused.stderr}"
+    assert not refused.events("placed"), f"it was not refused but died as it was told:\n{refused.stderr}"
+    return refused.stderr
 
 
 def die_at_random(world: World, flow: Flow, number: int, *, processes: int = 1, seed: int = 0) -> None:

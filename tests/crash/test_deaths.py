@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.compare import count, differences, rewinds
+from tests.crash.compare import count, count_wrong, differences, prefix_differences, rewinds
 from tests.crash.conftest import Exact, Watched, fast
 from tests.crash.harness import Flow, How
 from tests.crash.series import (
@@ -17,6 +17,7 @@ from tests.crash.series import (
     die_after_a_while,
     die_at_random,
     die_placed,
+    die_unpurged,
     placed_everywhere,
 )
 from tests.crash.worlds import (
@@ -106,18 +107,55 @@ def test_unfinished_epochs_are_purged(world: World, tmp_path: Path, watched: Wat
 def test_without_the_purge_it_goes_wrong(
     world: World, tmp_path: Path, watched: Watched, verdict: Callable[[str], None]
 ) -> None:
-    """What the purge is for: without it the same deaths load models that have learnt what is yet to come."""
+    """What the purge is for: without it the same deaths load models that have learnt what is yet to come.
+
+    The guard sees it: nothing wrong gets out.
+    """
     flow = watched(world.flow("unpurged", tmp_path))
     _leave_unfinished_state_behind(world, flow, keep_unfinished=True)
     child = flow.start(How(keep_unfinished=True))
-    code = child.wait()
-    if code == 0:
-        assert differences(world.expected, world.read(flow)), "nothing went wrong: the deaths are badly placed"
-        verdict(f"{flow.series}: {len(flow.deaths)} deaths, output differs, as it must")
+    child.ends(1)
+    assert "the recovery store is inconsistent" in child.stderr
+    assert not prefix_differences(world.expected, world.read(flow))
+    verdict(f"{flow.series}: {len(flow.deaths)} deaths, refused as inconsistent, as it must be")
+
+
+@full
+def test_the_placed_series_without_the_purge(
+    world: World, tmp_path: Path, watched: Watched, verdict: Callable[[str], None]
+) -> None:
+    """The guard ends it before anything wrong is out."""
+    flow = watched(world.flow("placed unpurged", tmp_path))
+    deaths = placed_everywhere(world, 5, seed=2)
+    reason = die_unpurged(world, flow, deaths, seed=2, guarded=True)
+    assert reason is not None, "nothing went wrong: the deaths are badly placed"
+    assert "the recovery store is inconsistent" in reason
+    found = world.read(flow)
+    assert not prefix_differences(world.expected, found)
+    verdict(
+        f"{flow.series}: after {len(flow.deaths)} of {len(deaths)} deaths refused as inconsistent, as it must be;"
+        f" {count(found):,} records out till then, equal to the reference's first"
+    )
+
+
+@full
+def test_the_placed_series_without_purge_and_guard(
+    world: World, tmp_path: Path, watched: Watched, verdict: Callable[[str], None]
+) -> None:
+    """What they are for: models learn twice what they have learnt, and their output is wrong."""
+    flow = watched(world.flow("placed unpurged unguarded", tmp_path))
+    deaths = placed_everywhere(world, 5, seed=2)
+    reason = die_unpurged(world, flow, deaths, seed=2, guarded=False)
+    told = f"{flow.series}: after {len(flow.deaths)} of {len(deaths)} deaths"
+    if reason is not None:
+        # a directory still holds what was right: the wrong is refused where the two first differ
+        assert world.kind == "directory"
+        assert "differs from what stands after byte" in reason
+        verdict(f"{told} refused, as what came again was not what stood")
     else:
-        assert code == 1
-        assert "the recovery store is inconsistent" in child.stderr
-        verdict(f"{flow.series}: {len(flow.deaths)} deaths, refused as inconsistent, as it must")
+        wrong = count_wrong(world.expected, world.read(flow))
+        assert wrong.strange, "nothing went wrong: the deaths are badly placed"
+        verdict(f"{told} run to the end: of {count(world.expected):,} records {wrong}, as it must be")
 
 
 # -- more than one process -------------------------------------------------------------------------------------------

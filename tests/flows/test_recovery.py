@@ -215,6 +215,44 @@ def test_a_damaged_store_is_a_sentence(tmp_path: Path) -> None:
         store.positions("f.source")
 
 
+def test_a_store_without_one_of_its_partitions_is_left_alone(tmp_path: Path) -> None:
+    """In it stands, perhaps, which epochs closed: none, one would think without it, and purge them all."""
+    store = opened(tmp_path)
+    run(store, [1, 2, 3], [])
+    store.close()
+    whole = snaps(tmp_path)
+    assert whole
+    for name in ("part-0.sqlite3", "part-1.sqlite3"):
+        away = (tmp_path / name).rename(tmp_path / "away")
+        with pytest.raises(FlowError, match=f"lacks {name}; put it back"):
+            opened(tmp_path)
+        away.rename(tmp_path / name)
+        assert snaps(tmp_path) == whole
+    opened(tmp_path).close()
+    assert snaps(tmp_path) == whole
+
+
+def test_a_directory_that_cannot_be_used_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "gate.lock").mkdir()
+    with pytest.raises(SettingsError, match=r"cannot be used: .*gate.lock: Is a directory"):
+        opened(tmp_path)
+
+
+def test_what_the_engine_cannot_make_is_a_sentence(tmp_path: Path) -> None:
+    """It panics, over a full disk for example; here over partitions that are there already."""
+    opened(tmp_path).close()
+    with pytest.raises(FlowError, match=r"the recovery store .* cannot be made: .*UNIQUE constraint"):
+        Store(tmp_path)._make_partitions(2)
+
+
+def test_bounds_that_are_none_are_a_sentence(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    (tmp_path / "run.json").write_text("{}")
+    with pytest.raises(FlowError, match=r"run.json cannot be read: it lacks 'starts'"):
+        store.bounds()
+    store.close()
+
+
 def test_positions_are_those_of_the_last_whole_checkpoint(tmp_path: Path) -> None:
     store = opened(tmp_path)
     assert store.positions("f.source") == {}

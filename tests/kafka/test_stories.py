@@ -179,5 +179,44 @@ def test_lost_group_offsets(topics: Topics, tmp_path: Path) -> None:
     assert committed(flow) == 90
 
 
+def test_offsets_that_expired_while_the_flow_was_stopped(topics: Topics, tmp_path: Path) -> None:
+    """A start beside a clean store names them anew, also for a lane that then stays idle: a crash is no riddle."""
+    flow = KafkaFlow(topics, tmp_path, emit={"every": 5, "final": False})
+    sent = instances(60)
+    produce(flow.bootstrap, flow.instances, sent[:30])
+    flow.ends()
+    _delete_group(topics, flow)
+    flow.write(input={"stop": None})
+    with flow.start() as idle:
+        idle.until(lambda: committed(flow) == 30)
+        idle.kill()
+    produce(flow.bootstrap, flow.instances, sent[30:])
+    flow.write(input={"stop": "end"})
+    flow.ends()
+    assert_exact(flow, sent, end=False)
+
+
+def test_lost_group_offsets_of_a_flow_that_started_at_the_end(topics: Topics, tmp_path: Path) -> None:
+    """Where a run would have started by itself says nothing about what was out before it."""
+    flow = KafkaFlow(topics, tmp_path, emit={"every": 5, "final": False}, input={"start": "end", "stop": None})
+    with flow.start() as stopped:
+        stopped.until(lambda: _has_begun(flow))
+        produce(flow.bootstrap, flow.instances, instances(30))
+        stopped.until(lambda: len(flow.out("predictions")) == 30)
+        assert stopped.stop().code == 0
+    with flow.start() as killed:
+        killed.until(lambda: _has_begun(flow))
+        killed.kill()
+    _delete_group(topics, flow)
+    refused = flow.run()
+    assert refused.code == 1
+    assert "after a crash, but the consumer group" in refused.sentence
+
+
+def _has_begun(flow: KafkaFlow) -> bool:
+    """A run has, and has not ended by itself since."""
+    return (flow.store / "run.json").exists()
+
+
 def _delete_group(topics: Topics, flow: KafkaFlow) -> None:
     topics.admin.delete_consumer_groups([flow.name])[flow.name].result(30)

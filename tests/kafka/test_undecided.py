@@ -1,11 +1,14 @@
-"""A process killed between sending its offsets and committing them leaves the group undecided; a start goes on."""
+"""A group that does not answer at once: its offsets are undecided after a death, or its coordinator is moving."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
+from sluiceway import kafka
 from tests.kafka.expected import instances
 from tests.support import Topics, produce
 from tests.support.flow import KafkaFlow
@@ -31,3 +34,25 @@ def test_offsets_of_a_transaction_left_open(topics: Topics, tmp_path: Path) -> N
     predictions = flow.values("predictions")
     assert [one["seq"] for one in predictions] == list(range(40))
     assert b"never seen" not in [record.value for record in flow.out("selections")]
+
+
+class Moving:
+    """A group's consumer while its coordinator is first nowhere and then elsewhere."""
+
+    def __init__(self, *errors: int) -> None:
+        self._errors = list(errors)
+
+    def committed(self, places: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+        assert timeout > 0
+        if self._errors:
+            raise KafkaException(KafkaError(self._errors.pop(0)))
+        return places
+
+
+def test_a_coordinator_that_moves_is_asked_again() -> None:
+    places = [TopicPartition("instances", 0, 7)]
+    moving = Moving(*kafka.MOVING)
+    assert kafka.committed(cast("Consumer", moving), places, 5.0) == places
+    for seconds, error in ((0.0, KafkaError.NOT_COORDINATOR), (5.0, KafkaError.GROUP_AUTHORIZATION_FAILED)):
+        with pytest.raises(KafkaException):
+            kafka.committed(cast("Consumer", Moving(error, error)), places, seconds)

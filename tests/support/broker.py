@@ -167,18 +167,23 @@ class Broker:
         return self.directory / "data" / "meta.properties"
 
     def _configure(self) -> None:
-        client, controller = self._ports
-        listener = f"PLAINTEXT://127.0.0.1:{client}"
         settings = {
             **SETTINGS,
             "broker.session.timeout.ms": str(COMING_BACK_MS if self._identity.exists() else SLOW_MS),
-            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-            "listeners": f"{listener},CONTROLLER://127.0.0.1:{controller}",
-            "advertised.listeners": listener,
+            "controller.quorum.voters": f"1@127.0.0.1:{self._ports[1]}",
+            **self._listeners(),
             "log.dirs": str(self.directory / "data"),
             **self._settings,
         }
         self._properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+
+    def _listeners(self) -> Mapping[str, str]:
+        client, controller = self._ports
+        listener = f"PLAINTEXT://127.0.0.1:{client}"
+        return {
+            "listeners": f"{listener},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": listener,
+        }
 
     def _format(self, libs: Path) -> None:
         if self._identity.exists():
@@ -328,16 +333,21 @@ def _listening(port: int) -> bool:
 
 
 def _free_ports(first: int | None) -> tuple[int, int]:
-    """Two free ports below the range the system gives to clients: a client that keeps knocking at the address
-    of a dead broker in that range can connect to itself, and then the broker cannot come back."""
-    found = [] if first is None else [first]
-    while len(found) < 2:
+    found = free_ports(2) if first is None else [first, *free_ports(1)]
+    return found[0], found[1]
+
+
+def free_ports(count: int) -> list[int]:
+    """Below the range the system gives to clients: a client that keeps knocking at the address of a dead broker in
+    that range can connect to itself, and then the broker cannot come back."""
+    found: list[int] = []
+    while len(found) < count:
         port = random.randint(15000, 32000)
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(("127.0.0.1", port))
             found.append(port)
-    return found[0], found[1]
+    return found
 
 
 def _docker_listens() -> bool:
