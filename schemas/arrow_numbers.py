@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def numbers(
     value: bytes, batch: pa.RecordBatch, names: list[str], error_class: ErrorClass, *, nulls: bool
 ) -> NDArray[np.float64]:
-    """A batch read from `value`, whose fields have these names, as rows of a table; a null is 0 where `nulls` may be."""
+    """The fields of a batch read from `value`, so named, as rows of a table; a null is 0 where `nulls` may be."""
     table = _in_place(value, batch) if _all_float64(batch.schema, names) else None
     if table is None:
         refuse_types(batch, names, error_class)
