@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sluiceway.schemas.arrow_numbers import numbers, refuse_types
 from sluiceway.schemas.refusal import MAX_TS, ErrorClass, Refused, cut, refuse_ts, show
 
 if TYPE_CHECKING:
@@ -62,9 +63,8 @@ class Columns(NamedTuple):
 
 def read_columns(value: bytes | None) -> Columns:
     """The columns of a message, or `Refused`."""
-    batch = _read(value)
-    names, metadata = batch.schema.names, batch.schema.metadata or {}
-    fields = list(range(len(names)))
+    value, batch, names = _read(value)
+    metadata = batch.schema.metadata or {}
     target = None
     _refuse_repeats(names, "bad-column")
     if TARGET in metadata:
@@ -73,11 +73,12 @@ def read_columns(value: bytes | None) -> Columns:
             raise Refused("bad-column", f"sluiceway.target names {show(called)}, which is no field")
         if batch.num_rows == 0:
             raise Refused("bad-column", "the target has no rows")
-        target = _plain(batch, fields.pop(names.index(called)), "bad-column", "the target")
+        target = _plain(batch, names.index(called), "bad-column", "the target")
         names.remove(called)
+        batch = batch.select(names)
     elif not names:
         raise Refused("bad-column", "the message has no columns")
-    values = _numbers(value, batch, fields, "bad-column", nulls=False)
+    values = numbers(value, batch, names, "bad-column", nulls=False)
     return Columns(_ts_of(metadata.get(TS)), target, names, values)
 
 
@@ -101,18 +102,18 @@ def read_instances(
     `target_of` gives what a label is in a batch and `id_of` the text of an id; `limit` is how many features an instance
     may have.
     """
-    batch = _read(value)
-    _refuse_repeats(batch.schema.names, "bad-feature")
-    fields = [at for at, name in enumerate(batch.schema.names) if name not in RESERVED]
-    names = [batch.schema.names[at] for at in fields]
-    _refuse_types(batch, fields, "bad-feature")
-    if len(fields) > limit:
-        present = sum(batch.column(at).is_valid().to_numpy(zero_copy_only=False).astype(np.int64) for at in fields)
+    value, batch, names = _read(value)
+    _refuse_repeats(names, "bad-feature")
+    names = [name for name in names if name not in RESERVED]
+    features = batch.select(names)
+    refuse_types(features, names, "bad-feature")
+    if len(names) > limit:
+        present = sum(one.is_valid().to_numpy(zero_copy_only=False).astype(np.int64) for one in features.columns)
         if batch.num_rows and int(np.max(present)) > limit:
             found = int(np.max(present))
             raise Refused("too-many-features", f"an instance has {found} features, more than the {limit} allowed")
     ids, ts, y = (_optional(batch, name) for name in RESERVED)
-    rows = np.ascontiguousarray(_numbers(value, batch, fields, "bad-feature", nulls=True).T)
+    rows = np.ascontiguousarray(numbers(value, features, names, "bad-feature", nulls=True).T)
     there = rows != 0
     indptr = np.zeros(batch.num_rows + 1, dtype=np.int64)
     np.cumsum(np.count_nonzero(there, axis=1), out=indptr[1:])
@@ -127,8 +128,8 @@ def read_instances(
     )
 
 
-def _read(value: bytes | None) -> pa.RecordBatch:
-    """All rows of the message as one batch; whatever its bytes, it is safe to look at afterwards."""
+def _read(value: bytes | None) -> tuple[bytes, pa.RecordBatch, list[str]]:
+    """The message, all its rows as one batch, and the names of its fields; whatever its bytes, safe to look at."""
     try:
         import pyarrow as pa
     except ImportError:
@@ -152,13 +153,13 @@ def _read(value: bytes | None) -> pa.RecordBatch:
                 columns = [column.combine_chunks() for column in table.columns]
                 batch = pa.record_batch(columns, schema=reader.schema)
         batch.validate(full=True)
-        batch.schema.names  # noqa: B018 - names that are not UTF-8
+        names: list[str] = batch.schema.names  # which may not be UTF-8
     except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
         raise Refused("bad-arrow", f"the value is not an Arrow stream: {cut(str(problem), 200)}") from None
     if batch.num_rows * max(batch.num_columns, 1) > MAX_NUMBERS:
         claimed = f"{batch.num_rows} rows of {batch.num_columns} fields"
         raise Refused("bad-arrow", f"{claimed}: a message has at most {MAX_NUMBERS} values")
-    return batch
+    return value, batch, names
 
 
 def _refuse_repeats(names: list[str], error_class: ErrorClass) -> None:
@@ -167,60 +168,6 @@ def _refuse_repeats(names: list[str], error_class: ErrorClass) -> None:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise Refused(error_class, f"two fields are called {show(twice)}")
-
-
-def _numbers(
-    value: bytes | None, batch: pa.RecordBatch, fields: list[int], error_class: ErrorClass, *, nulls: bool
-) -> NDArray[np.float64]:
-    """The fields as rows of a table; a null is 0 where `nulls` may be."""
-    _refuse_types(batch, fields, error_class)
-    columns = [batch.column(at) for at in fields]
-    table = _in_place(value, columns, batch.num_rows)
-    if table is None:
-        table = np.empty((len(fields), batch.num_rows))
-        for row, (at, column) in enumerate(zip(fields, columns, strict=True)):
-            if column.null_count:
-                if not nulls:
-                    raise Refused(error_class, f"column {show(batch.schema.names[at])} holds null, not a number")
-                column = column.fill_null(0)
-            table[row] = column.to_numpy(zero_copy_only=False)
-    with np.errstate(all="ignore"):
-        settled = bool(np.isfinite(table.sum()))
-    if not settled and not (finite := np.isfinite(table)).all():
-        row, place = divmod(int(np.argmin(finite)), batch.num_rows)
-        name = batch.schema.names[fields[row]]
-        raise Refused(error_class, f"field {show(name)} is {table[row, place]} in row {place}: not a finite number")
-    return table
-
-
-def _in_place(value: bytes | None, columns: list[pa.Array], rows: int) -> NDArray[np.float64] | None:
-    """Columns of float64 without nulls that lie evenly spaced in the message: a view of its bytes; else None."""
-    import pyarrow as pa
-
-    if not columns or not rows or value is None or {column.type for column in columns} != {pa.float64()}:
-        return None
-    if any(column.null_count or column.offset for column in columns):
-        return None
-    places = np.array([column.buffers()[1].address for column in columns], dtype=np.int64)
-    places -= np.frombuffer(value, dtype=np.uint8).__array_interface__["data"][0]
-    apart = int(places[1] - places[0]) if len(places) > 1 else 8 * rows
-    inside = places[0] >= 0 and places[-1] + 8 * rows <= len(value) and apart >= 8 * rows
-    if not inside or (np.diff(places) != apart).any():
-        return None
-    view = np.ndarray((len(columns), rows), np.float64, value, int(places[0]), (apart, 8))
-    return view if view.flags.aligned else None
-
-
-def _refuse_types(batch: pa.RecordBatch, fields: list[int], error_class: ErrorClass) -> None:
-    """Before anything is made as long as the field claims to be: a null type takes no bytes."""
-    import pyarrow as pa
-
-    types = batch.schema.types  # made anew whenever it is asked for
-    for at in fields:
-        found = types[at]
-        if not (pa.types.is_floating(found) or pa.types.is_integer(found)):
-            name = show(batch.schema.names[at])
-            raise Refused(error_class, f"field {name} is of type {cut(str(found), 80)}, not of numbers")
 
 
 def _optional(batch: pa.RecordBatch, name: str) -> list[Any] | None:

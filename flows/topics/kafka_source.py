@@ -26,8 +26,14 @@ _value = cast("Callable[[Message], bytes | None]", Message.value)
 _headers = cast("Callable[[Message], list[tuple[str, bytes | None]] | None]", Message.headers)
 
 
-FETCHING: kafka.Config = {"queued.max.messages.kbytes": 16_384}
-"""What one lane may hold that it has not polled yet."""
+FETCHING: kafka.Config = {
+    "queued.max.messages.kbytes": 16_384,
+    "fetch.queue.backoff.ms": 20,
+    "fetch.message.max.bytes": 4_194_304,
+}
+"""What one lane may hold that it has not polled yet; how soon it fetches again once that has been polled (the client's
+own second leaves a lane of large records idle most of the time); and how much at once, so that such records do not come
+one by one."""
 
 
 def kafka_bounds(topic: KafkaTopic, user: kafka.Config, partitions: int, start: str, stop: str | None) -> Bounds:

@@ -5,6 +5,16 @@ with the same result but for the last of 106 bits. There is no shift against can
 would not be 0, and sums over the instances that have both of two features would be needed for every pair. Instead, what
 106 bits cannot hold is told apart from what they can: such a feature counts as constant.
 
+How wrong they can be, with u = 2⁻⁵³, Q = n √(Σ x² Σ y²) and M = n Σ x y - Σ x Σ y:
+- a product is exact (`product`); an addition (`add_to`) rounds low + rest, then the sum of the errors, then may cut a
+  high part that cancels: 1, 2 and 4 u² of the absolute values added so far, below 8 u²;
+- a term goes through at most n additions, however parts merge, so Σ x y is off by 8 n u² Σ |x y|, Σ x by 8 n u² Σ |x|;
+  n Σ |x y| and Σ |x| Σ |y| are at most Q, hence M by 24 n u² Q;
+- `comoment` rounds what is below the high parts, 16 u² Q, and its result, 2 u M.
+So M is right to 2 u |M| + (24 n + 16) u² Q. With κ = n Σ x² / M(x, x) = (root mean square / standard deviation)², r is
+right to (24 n + 16) u² (√(κ_x κ_y) + |r| (κ_x + κ_y) / 2), and 2⁻⁴⁰ for rounding it. Where no addition rounds (integers
+whose squares sum up to less than 2¹⁰⁶) the 24 n falls away.
+
 Discrete: how often each non-zero value of a feature occurs, and each pair of such values of two features. What stands
 at 0 follows by subtraction. For binary features that is one integer a pair.
 
@@ -28,8 +38,8 @@ from sluiceway.operators.kernels.shelf import FISHER_Z, MUTUAL_INFORMATION
 
 _SPLIT = 134217729.0
 _ROUNDING = 2.0**-100
-"""For each instance, the share of the mean square that a variance must lie above, or it is that of a constant feature.
-Every addition may lose 2**-105 of the sum, and all of them in the same direction."""
+"""For each instance, the share of the mean square that a variance must lie above, or it is that of a constant feature:
+more than the (24 n + 16) 2**-106 by which that of a constant can be off, however many instances there are."""
 _LEAST = 1e-270
 """A sum of squares below this has lost digits at the lower end of the range."""
 

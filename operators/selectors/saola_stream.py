@@ -19,10 +19,12 @@ At any moment the selection is that of SAOLA run on all instances so far. When a
 last look without the feature. State follows the features, not the instances. A place is a feature, or with discrete
 measures one non-zero value of a feature; at `max_features` places, what is new is left out and counted.
 
-Sums of products hold about 106 bits: with Fisher-Z, r is right to about 2⁻¹⁰³ (root mean square / standard deviation)².
-A feature needs a standard deviation of at least √n 2⁻⁵⁰ of its root mean square (for 1,000 instances 3e-14, for a
-million 1e-12), and values whose squares are floats: up to about 1e145, and not all below about 1e-135. Outside of that
-it counts as constant, which the metric `constant` tells.
+Sums of products hold about 106 bits. With Fisher-Z and κ = (root mean square / standard deviation)² of a feature or of
+the target, r is right to 2⁻⁴⁰ + (24 n + 16) 2⁻¹⁰⁶ (√(κ κ') + |r| (κ + κ') / 2); for integers whose squares sum up to
+less than 2¹⁰⁶, without the 24 n. These are bounds: most roundings cancel each other. A feature needs a standard
+deviation of at least √n 2⁻⁵⁰ of its root mean square (for 1,000 instances 3e-14, for a million 1e-12), and values whose
+squares are floats: up to about 1e145, and not all below about 1e-135. Outside of that it counts as constant, which the
+metric `constant` tells.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +21,7 @@ from sluiceway.schemas.refusal import Refused
 
 STATE_VERSION = 1
 Record = ColumnRecord | ColumnTable
+_TS = attrgetter("ts")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +144,7 @@ class ColumnStream:
             part = slice(done, done + len(verdicts))
             self._note(names[part], verdicts, records[part], output)
             done = part.stop
-            if any(verdict.changes for verdict in verdicts):
+            if emit.on_change and any(verdict.changes for verdict in verdicts):
                 self._look()
             self._emit(records[done - 1], output)
 
@@ -163,12 +165,13 @@ class ColumnStream:
         """What became of columns, and from which records they came."""
         version = self._selector.version - len(verdicts)
         self._seen += len(verdicts)
-        self._ts = max(self._ts, max(record.ts for record in records))
-        for step, (name, verdict, record) in enumerate(zip(names, verdicts, records, strict=True), start=1):
+        self._ts = max(self._ts, *map(_TS, records))
+        for verdict in verdicts:
             for removed in verdict.removed:
                 if self._snapshots.held(removed.feature):
                     self._redundant[removed.feature] = removed.by
-            if self._config.verdicts:
+        if self._config.verdicts:
+            for step, (name, verdict, record) in enumerate(zip(names, verdicts, records, strict=True), start=1):
                 output.verdicts.append(self._verdict(name, verdict, version + step, record.offset))
 
     def _verdict(self, name: str, verdict: Verdict, version: int, offset: int) -> OutRecord:

@@ -53,6 +53,21 @@ def test_saola_removes_what_the_new_one_covers() -> None:
     assert shown(model) == [("strong", 0.8, 2)]
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_saola_settles_what_an_estimate_leaves_open(seed: int) -> None:
+    """r(first, F) lies 1e-9 above or below dep(F), which single precision cannot tell."""
+    rng = np.random.default_rng(seed)
+    made, _ = np.linalg.qr(np.column_stack((np.ones(500), rng.normal(size=(500, 3)))))
+    target, u, v = made[:, 1:].T
+    for beyond, reason in ((1e-9, "redundant"), (-1e-9, "selected")):
+        model = Saola()
+        model.begin(target)
+        model.learn_feature("first", 0.6 * target + 0.8 * u)
+        b = (0.3 + beyond - 0.6 * 0.3) / 0.8
+        F = 0.3 * target + b * u + np.sqrt(1 - 0.3**2 - b * b) * v
+        assert model.learn_feature("F", F).reason == reason
+
+
 def test_saola_max_asks_for_more() -> None:
     strong, weak = mix(0.8, 0.6), mix(0.4, 0.5)  # r = 0.32 + 0.3 = 0.62: above 0.4, below 0.8
     for bound, kept in (("min", False), ("max", True)):

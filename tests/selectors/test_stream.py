@@ -258,8 +258,11 @@ def test_out_of_range_is_constant_and_says_so(scale: float, offset: float) -> No
     model.learn_many(InstanceBatch.from_arrays(x[:, None], y))
     right = oracles.correlation((x - offset) / scale, y.astype(float))
     constant = model.metrics()["constant"]
-    lost = 2.0**-103 * (offset / float(np.std((x - offset) / scale))) ** 2
-    assert found(model) == ({} if constant else pytest.approx({"0": right}, abs=1e-9 + lost))
+    mean, spread = float(np.mean(x / scale)), float(np.std((x - offset) / scale))
+    kappa, kappa_y = (mean / spread) ** 2 + 1, 1 / float(np.var(y))
+    lost = 2.0**-40 + 16 * 2.0**-106 * (np.sqrt(kappa * kappa_y) + right * (kappa + kappa_y) / 2)
+    of_oracle = 0.5 * 10.0**-oracles.DIGITS
+    assert found(model) == ({} if constant else pytest.approx({"0": right}, abs=lost + of_oracle))
     assert constant == (not 1e-135 <= scale <= 1e145 or offset > 1e14)
 
 
