@@ -65,6 +65,7 @@ def test_a_number_is_read_as_python_reads_it_or_left_to_others(text: str) -> Non
 
 @settings(max_examples=1000, deadline=None)
 @given(st.floats(min_value=1e-300, max_value=1e300).map(repr), st.binary(max_size=9))
+@example("0.00012345678901234567", b"")
 def test_every_usual_number_is_read_and_what_follows_is_not_looked_at(text: str, after: bytes) -> None:
     end, number = read(text, after)
     assert (end, number) == (len(text), float(text))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from typing import Any
 
 import orjson
@@ -112,7 +113,14 @@ def test_a_known_name_twice_counts_once_and_the_last_value_holds() -> None:
     poll = among_enough(b'{"x":{"a":1,"b":2}}', b'{"x":{"b":5,"a":1,"b":7}}', b'{"x":{"a":1,"a":2}}')
     for _ in range(2):
         [(_, batch)] = decoder.decode(poll).streams
-        assert [dict(row.x) for row in rows_of(batch)[:3]] == [{"a": 1, "b": 2}, {"b": 7, "a": 1}, {"a": 2}]
+        assert [row.x for row in rows_of(batch)[:3]] == [(("a", 1), ("b", 2)), (("b", 7), ("a", 1)), (("a", 2),)]
+
+
+def test_too_many_features_are_refused_also_where_all_their_names_are_known() -> None:
+    decoder = Decoder(1, max_features_per_instance=2)
+    poll = among_enough(b'{"x":{"a":1,"b":2}}', b'{"x":{"c":3}}', b'{"x":{"a":1,"b":2,"c":3}}', b'{"x":[1,2,3]}')
+    for _ in range(2):
+        assert [letter.offset for letter in decoder.decode(poll).dead_letters] == [20, 30]
 
 
 def test_a_name_that_is_not_utf8_is_refused_after_all() -> None:
@@ -124,6 +132,15 @@ def test_a_name_that_is_not_utf8_is_refused_after_all() -> None:
     first, second, *_ = rows_of(batch)
     assert (first.offset, first.id, first.x) == (0, "1", (("a", 1.0),))
     assert (second.offset, second.id, second.x) == (20, "3", (("a", 3.0),))
+
+
+def test_a_hundred_thousand_numbers_are_those_of_python() -> None:
+    """So many that the rare cases of rounding are among them."""
+    rng = random.Random(0)
+    texts = [repr(rng.gauss(0, 1)) for _ in range(50_000)]
+    texts += [f"{rng.randrange(10**17, 10**19)}e{rng.randint(-300, 280)}" for _ in range(50_000)]
+    found = Skimmer(len(texts)).skim([f'{{"x":[{",".join(texts)}]}}'.encode()])
+    assert found.values[: len(texts)].tolist() == list(map(float, texts))
 
 
 def test_room_grows_with_the_poll_and_goes_when_it_is_no_longer_needed() -> None:
