@@ -1,7 +1,7 @@
 """Text eight bytes at a time: what compiled code needs for that and Numba does not have.
 
 A word has the byte at the lowest address in its lowest bits, as on every machine that Numba compiles for. Whoever loads
-words keeps seven bytes readable beyond the end of the text.
+words keeps eight bytes readable beyond the end of the text.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sluiceway.compiling import inlined, kernel
 
-READABLE_BEYOND = bytes(7)
+READABLE_BEYOND = bytes(8)
 
 _WORD, _DOUBLE_WORD = ir.IntType(64), ir.IntType(128)
 _LOWEST, _HIGHEST = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
