@@ -74,6 +74,16 @@ def test_the_largest_stay(kind: str, entering: int) -> None:
         assert admitted(model, fringe, entrants, 1024) == there.tolist()
 
 
+@pytest.mark.parametrize("entering", [150, 200, 250])
+def test_a_sample_that_misleads_is_found_out(entering: int) -> None:
+    """What enters is large, so all that must go is among the slots, and the sample's bound has too few below."""
+    weights = misleading()
+    model, fringe = model_of(weights, 700)
+    entrants = 20.0 + np.random.default_rng(3).random(entering)
+    there = np.sort(np.concatenate((weights, entrants)))[-1024:]
+    assert admitted(model, fringe, entrants, 1024) == there.tolist()
+
+
 def test_of_equal_weights_the_smaller_key_stays() -> None:
     """And a guess, which stands at the weight that had to go before, does not hide those that equal the cut."""
     model, fringe = model_of(np.full(1024, 2.0), 100)
