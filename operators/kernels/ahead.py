@@ -53,12 +53,21 @@ def ask_for_names(indptr: NDArray[np.int64], indices: NDArray[np.int32], row: in
 
 
 @kernel
+def ask_for_slots(
+    indptr: NDArray[np.int64], indices: NDArray[np.int32], row: int, slot_of: NDArray[np.int32],
+    by_slot: NDArray[np.float64],
+) -> None:  # fmt: skip
+    """What a row to come, whose slots are there already, will read of an array by slot."""
+    if len(by_slot) > MANY and row + _SLOTS + 1 < len(indptr):
+        for j in range(indptr[row + _SLOTS], indptr[row + _SLOTS + 1]):
+            ask_for(by_slot, slot_of[indices[j]])
+
+
+@kernel
 def ask_ahead(
     indptr: NDArray[np.int64], indices: NDArray[np.int32], row: int, slot_of: NDArray[np.int32],
     by_slot: NDArray[np.float64],
 ) -> None:  # fmt: skip
     """What rows to come will read of the slots of names and of an array by slot."""
     ask_for_names(indptr, indices, row, slot_of)
-    if len(by_slot) > MANY and row + _SLOTS + 1 < len(indptr):
-        for j in range(indptr[row + _SLOTS], indptr[row + _SLOTS + 1]):
-            ask_for(by_slot, slot_of[indices[j]])
+    ask_for_slots(indptr, indices, row, slot_of, by_slot)

@@ -58,7 +58,7 @@ def leave_out_newcomers(rows: Rows, row: int, m: Model, d: Dense, limit: int) ->
     """Of more new features than the limit allows, those with the smallest keys come in; the others are ignored."""
     first, end = rows.indptr[row], rows.indptr[row + 1]
     room = limit - m.counts[ACTIVE]
-    if room >= end - first:
+    if room >= end - first or room >= _without_slot(m.touched[: end - first]):
         return
     n = 0
     for j in range(first, end):
@@ -75,6 +75,15 @@ def leave_out_newcomers(rows: Rows, row: int, m: Model, d: Dense, limit: int) ->
             else:
                 m.touched[j - first] = -1
                 d.tally[IGNORED] += 1
+
+
+@kernel
+def _without_slot(touched: NDArray[np.int32]) -> int:
+    """How many of a row's features have none: no branch, so a model at its limit is hardly slower."""
+    n = 0
+    for slot in touched:
+        n += slot == 0
+    return n
 
 
 @kernel

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sluiceway.compiling import kernel
-from sluiceway.operators.kernels.ahead import MANY, ask_ahead
+from sluiceway.operators.kernels.ahead import MANY, ask_ahead, ask_for_slots
 from sluiceway.operators.kernels.dense import SHRUNK, Dense, add_row, is_stale, leave_out_newcomers, settle_row
 from sluiceway.operators.kernels.slots import ACTIVE, VERSION, Model, Rows
 from sluiceway.operators.kernels.waiting import (
@@ -53,6 +53,7 @@ def learn_rows(
     for row in range(start, stop):
         if len(m.slot_of) > MANY:
             ask_ahead(rows.indptr, rows.indices, row, m.slot_of, m.weight)
+            ask_for_slots(rows.indptr, rows.indices, row, m.slot_of, d.shrunk)
         f = score_waiting(rows, row, m, d)
         scores[row] = f
         y = rows.y[row]
