@@ -219,8 +219,8 @@ def dead_letters(_: str) -> str:
     return table(("class", "meaning"), [(f"`{name}`", meaning) for name, meaning in ERROR_CLASSES.items()])
 
 
-def figures(_: str) -> str:
-    """What `make bench` kept; nothing is invented where it has not run."""
+def figures(benchmark: str) -> str:
+    """What `make bench` kept, of one benchmark or of all; nothing is invented where it has not run."""
     if not RESULTS.exists():
         return "Not measured yet: `make bench`, then `make docs`, fills this in."
     kept = json.loads(RESULTS.read_text())
@@ -228,7 +228,7 @@ def figures(_: str) -> str:
         f"Measured until {kept['at'][:10]} with Python {kept['python']} by the programs under `benchmarks/`, on two"
         " cores that other work shared: trust the ratios, not the times."
     ]
-    for result in kept["results"]:
+    for result in (result for result in kept["results"] if benchmark in ("", result["benchmark"])):
         columns = list(dict.fromkeys(name for row in result["rows"] for name in row))
         rows = [[_number(row.get(name, "")) for name in columns] for row in result["rows"]]
         parts += [f"**{result['title']}**", table(columns, rows), *result["notes"]]
