@@ -145,7 +145,8 @@ class Decoder:
                 if x is None:
                     raw[poll.offsets[at]] = key, value
             except Refused as refused:
-                dead_letters.append(refused.letter(poll.offsets[at], key, value))
+                reason = self._first_reason(refused, value) if begin else refused
+                dead_letters.append(reason.letter(poll.offsets[at], key, value))
 
         batches = []
         offsets = np.array((poll.offsets, poll.next_offsets), dtype=np.int64)
@@ -159,6 +160,14 @@ class Decoder:
         dead_letters.sort(key=lambda letter: letter.offset)
         self._keep_names(streams)
         return LaneBatch(poll.lane, poll.start, poll.stop, poll.end, batches, dead_letters, raw)
+
+    def _first_reason(self, refused: Refused, value: bytes | None) -> Refused:
+        """Why a record is refused whose `x` was skimmed: that it is not JSON, if it is not, goes before all else."""
+        try:
+            self._parse(value)
+        except Refused as unreadable:
+            return unreadable
+        return refused
 
     def _parse(self, value: bytes | None) -> Any:
         try:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import random
 from typing import Any
+from unittest.mock import patch
 
 import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sluiceway.schemas import decode
 from sluiceway.schemas.decode import WORTH_SKIMMING, Decoder
 from sluiceway.schemas.lane import RawPoll
 from sluiceway.schemas.records import Rules
+from sluiceway.schemas.refusal import NamedBy
 from sluiceway.schemas.skim import Skimmed, Skimmer
 from tests.schemas.polls import Row, poll_of, rows_of
 from tests.schemas.test_agreement import records, row_by_model
@@ -62,6 +65,24 @@ def test_skimming_accepts_what_the_models_accept(value: bytes, company: bytes) -
     decoder = Decoder(1, max_features_per_instance=RULES.max_features_per_instance)
     for _ in range(2):
         assert decoded(decoder, value, company) == (None if expected is None else [expected])
+
+
+@settings(max_examples=300, deadline=None)
+@given(values=st.lists(written | spoilt() | st.none(), max_size=12), by=st.sampled_from(["key", "member"]))
+def test_a_poll_is_decoded_as_if_every_record_were_parsed(values: list[bytes | None], by: NamedBy) -> None:
+    """Dead letters with their reasons, names and their order, values to the bit; from poll to poll."""
+    skimming, parsing = Decoder(1, by), Decoder(1, by)
+    for _ in range(2):
+        with patch.object(decode, "WORTH_SKIMMING", 1):
+            ours = skimming.decode(poll_of(values))
+        with patch.object(decode, "WORTH_SKIMMING", len(values) + 1):
+            plain = parsing.decode(poll_of(values))
+        assert (ours.dead_letters, ours.raw) == (plain.dead_letters, plain.raw)
+        assert [stream for stream, _ in ours.streams] == [stream for stream, _ in plain.streams]
+        for (_, one), (_, other) in zip(ours.streams, plain.streams, strict=True):
+            assert one.names == other.names
+            assert rows_of(one) == rows_of(other)
+            assert one.values.tobytes() == other.values.tobytes()
 
 
 def among_enough(*values: bytes) -> RawPoll:
@@ -132,6 +153,11 @@ def test_a_name_that_is_not_utf8_is_refused_after_all() -> None:
     first, second, *_ = rows_of(batch)
     assert (first.offset, first.id, first.x) == (0, "1", (("a", 1.0),))
     assert (second.offset, second.id, second.x) == (20, "3", (("a", 3.0),))
+
+
+def test_the_reason_is_the_one_that_a_parser_meets_first() -> None:
+    poll = among_enough(b'{"x":{"\xff":1},"ts":-1}', b'{"x":{"a":1},"ts":-1}')
+    assert [letter.error_class for letter in Decoder(1).decode(poll).dead_letters] == ["not-utf8", "bad-ts"]
 
 
 def test_a_hundred_thousand_numbers_are_those_of_python() -> None:
