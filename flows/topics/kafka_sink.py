@@ -171,9 +171,13 @@ class TransactionalLane(_Producing):
             self._commit()
 
     def write(self, output: LaneOutput) -> None:
-        if self._waiting or not self._started.done():
-            self._waiting.append(output)
-        else:
+        self._waiting.append(output)
+        if self._started.done():
+            self._write_waiting()
+
+    def _write_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for output in waiting:
             self._write_now(output)
 
     def _write_now(self, output: LaneOutput) -> None:
@@ -193,9 +197,7 @@ class TransactionalLane(_Producing):
 
     def commit(self) -> WriterState:
         self._started.result()
-        waiting, self._waiting = self._waiting, []
-        for output in waiting:
-            self._write_now(output)
+        self._write_waiting()
         if self._position is not None:
             self._commit()
         return {POSITION: self._known}
