@@ -104,7 +104,7 @@ class Decoder:
         for at, (key, value, begin) in enumerate(zip(poll.keys, poll.values, begins, strict=True)):
             try:
                 try:
-                    # a 0 in place of an x that was skimmed: making objects of it is what costs
+                    # a 0 in place of an x that was skimmed: making objects of it is what costs; None is refused
                     record = loads(value[:begin] + b"0" + value[ends[at] :] if begin else value)  # type: ignore[arg-type, index]
                 except orjson.JSONDecodeError:
                     record = self._parse(value)
@@ -183,6 +183,7 @@ class Decoder:
         for row in (*sorted(poll.arrow), len(poll.values)):
             if start < row:
                 parts = (part[start:row] for part in (poll.keys, poll.values, poll.offsets, poll.next_offsets))
+                # each part has the type of its list, which a generator of several types hides
                 between = self.decode(RawPoll(poll.lane, poll.start, poll.stop, False, *parts))  # type: ignore[arg-type]
                 whole.streams += between.streams
                 whole.dead_letters += between.dead_letters

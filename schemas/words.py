@@ -37,7 +37,7 @@ def load_word(_: Any, text: Any, at: Any) -> Any:
     return types.uint64(text, types.int64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic  # type: ignore[untyped-decorator]  # numba has no types
 def high_product(_: Any, one: Any, other: Any) -> Any:
     """The upper word of a product of two words."""
 
@@ -48,7 +48,7 @@ def high_product(_: Any, one: Any, other: Any) -> Any:
     return types.uint64(types.uint64, types.uint64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic  # type: ignore[untyped-decorator]  # numba has no types
 def leading_zeros(_: Any, word: Any) -> Any:
     """Of a word that is not 0."""
 
@@ -58,7 +58,7 @@ def leading_zeros(_: Any, word: Any) -> Any:
     return types.int64(types.uint64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic  # type: ignore[untyped-decorator]  # numba has no types
 def trailing_zeros(_: Any, word: Any) -> Any:
     """Of a word that is not 0."""
 

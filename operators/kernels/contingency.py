@@ -63,7 +63,7 @@ def count_ones(word: np.uint64) -> int:
     word = word - ((word >> _ONE) & _EVERY_OTHER)
     word = (word & _PAIRS) + ((word >> np.uint64(2)) & _PAIRS)
     word = (word + (word >> np.uint64(4))) & _NIBBLES
-    ones: int = np.int64((word * _BYTES) >> np.uint64(56))  # type: ignore[assignment]
+    ones: int = np.int64((word * _BYTES) >> np.uint64(56))  # type: ignore[assignment]  # to numba it is one
     return ones
 
 

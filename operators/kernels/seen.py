@@ -41,7 +41,7 @@ def find(keys: NDArray[np.int64], table: NDArray[np.int32], key: int) -> int:
     at = np.int64(mix64(np.uint64(key))) & mask
     while table[at] != 0:
         if keys[table[at] - 1] == key:
-            return table[at] - 1  # type: ignore[no-any-return]
+            return table[at] - 1  # type: ignore[no-any-return]  # numpy types an item as Any
         at = (at + 1) & mask
     return -1
 
