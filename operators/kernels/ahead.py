@@ -1,9 +1,9 @@
 """Memory asked for before it is needed: what rows to come will read, where it is too much for the caches.
 
 A row's non-zeros stand anywhere in arrays as long as there are names. Up to some length the caches have them all, and
-asking costs more than it saves; beyond, each would be waited for. The slot of a name is asked for four rows ahead, and
-what stands in the slot two rows ahead, when the slot has come. A slot that changes hands in between has been asked for
-in vain: what is asked for decides nothing but the time.
+asking costs more than it saves; beyond, each would be waited for. Only so many requests can be under way at once, so
+they are best made one by one, while the row at hand is reckoned with: a loop that asks for a whole row at once stands
+still itself. What is asked for decides nothing but the time.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ from sluiceway.compiling import kernel
 
 MANY = 1 << 16
 """Arrays that are longer are asked for ahead. Callers compare, so that shorter ones do not even cost a call."""
-_NAMES, _SLOTS = 4, 2
-"""How many rows ahead."""
+AHEAD = 128
+"""How many non-zeros ahead, where they are asked for one by one."""
+_ROWS = 4
+"""How many rows ahead, where a row's are asked for together."""
 
 
 @intrinsic
@@ -47,27 +49,6 @@ def ask_for(_: Any, array: Any, index: Any) -> Any:
 @kernel
 def ask_for_names(indptr: NDArray[np.int64], indices: NDArray[np.int32], row: int, by_name: NDArray[np.int32]) -> None:
     """What a row to come will read of an array by name."""
-    if row + _NAMES + 1 < len(indptr):
-        for j in range(indptr[row + _NAMES], indptr[row + _NAMES + 1]):
+    if row + _ROWS + 1 < len(indptr):
+        for j in range(indptr[row + _ROWS], indptr[row + _ROWS + 1]):
             ask_for(by_name, indices[j])
-
-
-@kernel
-def ask_for_slots(
-    indptr: NDArray[np.int64], indices: NDArray[np.int32], row: int, slot_of: NDArray[np.int32],
-    by_slot: NDArray[np.float64],
-) -> None:  # fmt: skip
-    """What a row to come, whose slots are there already, will read of an array by slot."""
-    if len(by_slot) > MANY and row + _SLOTS + 1 < len(indptr):
-        for j in range(indptr[row + _SLOTS], indptr[row + _SLOTS + 1]):
-            ask_for(by_slot, slot_of[indices[j]])
-
-
-@kernel
-def ask_ahead(
-    indptr: NDArray[np.int64], indices: NDArray[np.int32], row: int, slot_of: NDArray[np.int32],
-    by_slot: NDArray[np.float64],
-) -> None:  # fmt: skip
-    """What rows to come will read of the slots of names and of an array by slot."""
-    ask_for_names(indptr, indices, row, slot_of)
-    ask_for_slots(indptr, indices, row, slot_of, by_slot)

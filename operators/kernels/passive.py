@@ -7,27 +7,39 @@ from __future__ import annotations
 
 import math
 
-from sluiceway.compiling import kernel
+import numpy as np
+from numpy.typing import NDArray
+
+from sluiceway.compiling import inlined, kernel
 from sluiceway.operators.kernels.slots import Model, Rows
 
 
-@kernel
+@inlined
 def square_row(rows: Rows, row: int, m: Model) -> tuple[float, float]:
     """(||inverse x||^2, inverse) of what is not left out; the inverse is 1 for all but extreme rows."""
-    first = rows.indptr[row]
-    squares = 0.0
+    first, end, values, touched = rows.indptr[row], rows.indptr[row + 1], rows.values, m.touched
+    squares, inverse = 0.0, 1.0
+    for j in range(first, end):
+        if touched[j - first] >= 0:
+            squares += values[j] * values[j]
+    if not 1e-280 < squares < 1e280:
+        squares, inverse = _square_extreme_row(values[first:end], touched)
+    return squares, inverse
+
+
+@kernel
+def _square_extreme_row(values: NDArray[np.float64], touched: NDArray[np.int32]) -> tuple[float, float]:
     largest = 0.0
-    for j in range(first, rows.indptr[row + 1]):
-        if m.touched[j - first] >= 0:
-            squares += rows.values[j] * rows.values[j]
-            largest = max(largest, abs(rows.values[j]))
-    if largest == 0.0 or 1e-280 < squares < 1e280:
-        return squares, 1.0
+    for i in range(len(values)):
+        if touched[i] >= 0:
+            largest = max(largest, abs(values[i]))
+    if largest == 0.0:
+        return 0.0, 1.0
     inverse = math.ldexp(1.0, -max(math.frexp(largest)[1], -1000))
     squares = 0.0
-    for j in range(first, rows.indptr[row + 1]):
-        if m.touched[j - first] >= 0:
-            squares += (rows.values[j] * inverse) * (rows.values[j] * inverse)
+    for i in range(len(values)):
+        if touched[i] >= 0:
+            squares += (values[i] * inverse) * (values[i] * inverse)
     return squares, inverse
 
 

@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import kernel
+from sluiceway.compiling import inlined, kernel
+from sluiceway.operators.kernels.ahead import AHEAD, MANY, ask_for
 
 ACTIVE, VERSION = 0, 1
 
@@ -65,22 +66,28 @@ def bounded(value: float) -> float:
     return min(max(value, -_LARGEST), _LARGEST)
 
 
-@kernel
+@inlined
 def find_slots(rows: Rows, row: int, m: Model) -> None:
-    """The slot of each non-zero. A loop of its own: more of its cache misses are under way at a time."""
-    first = rows.indptr[row]
-    for j in range(first, rows.indptr[row + 1]):
-        m.touched[j - first] = m.slot_of[rows.indices[j]]
+    """The slot of each non-zero."""
+    first, end = rows.indptr[row], rows.indptr[row + 1]
+    slot_of, touched, indices = m.slot_of, m.touched, rows.indices
+    if len(slot_of) > MANY and end + AHEAD <= len(indices):
+        for j in range(first, end):
+            ask_for(slot_of, indices[j + AHEAD])
+            touched[j - first] = slot_of[indices[j]]
+    else:
+        for j in range(first, end):
+            touched[j - first] = slot_of[indices[j]]
 
 
 @kernel
 def score_row(rows: Rows, row: int, m: Model) -> float:
     """f = w . x, summed in the order of the record."""
     find_slots(rows, row, m)
-    first = rows.indptr[row]
+    first, end, values, weight, touched = rows.indptr[row], rows.indptr[row + 1], rows.values, m.weight, m.touched
     f = 0.0
-    for j in range(first, rows.indptr[row + 1]):
-        f += m.weight[m.touched[j - first]] * rows.values[j]
+    for j in range(first, end):
+        f += weight[touched[j - first]] * values[j]
     return bounded(f)
 
 

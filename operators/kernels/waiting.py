@@ -1,9 +1,9 @@
 """Soft thresholds that wait: a weight is brought up to date only when its feature comes again.
 
-Thresholds that follow each other add up, S_a(S_b(w)) = S_{a+b}(w), so one running sum stands for all of them, and
-each slot knows how much of it its weight has had. A weight that the sum has overtaken is 0, though its slot is given
-up only when its feature comes again or all weights are gone through; then the sum starts anew, and stays exact.
-A weight that was overtaken and comes again has entered anew.
+Thresholds that follow each other add up, S_a(S_b(w)) = S_{a+b}(w), so one running sum stands for all of them. A slot
+holds w with |w| raised by the sum as it was then: what the sum has gained since, the weight has lost. A weight that
+the sum has overtaken is 0, though its slot is given up only when its feature comes again, when another takes it over,
+or when all weights are gone through; then the sum starts anew, and stays exact.
 """
 
 from __future__ import annotations
@@ -13,47 +13,58 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import kernel
+from sluiceway.compiling import inlined, kernel
 from sluiceway.operators.kernels.choice import fingerprint
-from sluiceway.operators.kernels.dense import SHRUNK, STALE, Dense, settle_all
-from sluiceway.operators.kernels.slots import ACTIVE, VERSION, Model, Rows, bounded, find_slots
+from sluiceway.operators.kernels.dense import COUNTED, HAND, SHRUNK, STALE, Dense, give_up_zeros, know_keys
+from sluiceway.operators.kernels.slots import ACTIVE, Model, Rows, bounded, find_slots
 
 _PAID = 64
 """At the limit, a step pays for so many weights: of fewer, every newcomer meets them as they are."""
 
 
-@kernel
+@inlined
 def soft(weight: float, threshold: float) -> float:
-    """S_threshold(weight)."""
-    left = abs(weight) - threshold
-    return math.copysign(left, weight) if left > 0.0 else 0.0
+    """S_threshold(weight); no branch to mispredict."""
+    return math.copysign(max(abs(weight) - threshold, 0.0), weight)
 
 
-@kernel
+@inlined
 def score_waiting(rows: Rows, row: int, m: Model, d: Dense) -> float:
     """f = w . x, summed in the order of the record."""
     find_slots(rows, row, m)
-    first = rows.indptr[row]
-    shrunk = d.numbers[SHRUNK]
+    first, end, values = rows.indptr[row], rows.indptr[row + 1], rows.values
+    weight, touched, found, shrunk = m.weight, m.touched, d.found, d.numbers[SHRUNK]
     f = 0.0
-    for j in range(first, rows.indptr[row + 1]):
-        slot = m.touched[j - first]
-        f += soft(m.weight[slot], shrunk - d.shrunk[slot]) * rows.values[j]
+    for j in range(first, end):
+        found[j - first] = soft(weight[touched[j - first]], shrunk)
+        f += found[j - first] * values[j]
     return bounded(f)
 
 
-@kernel
-def bring_up(rows: Rows, row: int, m: Model, d: Dense) -> None:
-    """The weights of the row as they are, at a step."""
-    first = rows.indptr[row]
-    shrunk = d.numbers[SHRUNK]
-    for j in range(first, rows.indptr[row + 1]):
-        slot = m.touched[j - first]
-        if slot > 0 and rows.values[j] != 0.0:
-            m.weight[slot] = soft(m.weight[slot], shrunk - d.shrunk[slot])
-            d.shrunk[slot] = shrunk
-            if m.weight[slot] == 0.0:
-                m.since[slot] = m.counts[VERSION]
+@inlined
+def take_over(m: Model, d: Dense, entering: int, vacant: int) -> int:
+    """Slots of overtaken weights become vacant, up to one for each that enters; how many are vacant then.
+
+    A hand goes round the slots, two for each that enters: so about half of them hold what is not 0, also where hardly
+    any feature that enters stays. Slots that are vacant already hold something large.
+    """
+    weight, ordering = m.weight, m.ordering
+    shrunk, active = d.numbers[SHRUNK], m.counts[ACTIVE]
+    first = min(d.tally[HAND], active) + 1
+    steps = min(2 * entering, active)
+    last = min(first + steps - 1, active)
+    for slot in range(first, last + 1):
+        ordering[vacant] = slot
+        vacant += abs(weight[slot]) <= shrunk
+    again = steps - (last + 1 - first)
+    for slot in range(1, again + 1):
+        ordering[vacant] = slot
+        vacant += abs(weight[slot]) <= shrunk
+    d.tally[HAND] = again if again > 0 else last
+    if vacant > entering:
+        vacant = entering
+        d.tally[HAND] = ordering[vacant - 1]
+    return vacant
 
 
 @kernel
@@ -61,30 +72,31 @@ def bring_all_up(m: Model, d: Dense) -> None:
     """All weights as they are; those at 0 give up their slots, and nothing waits."""
     weigh_waiting(m, d, m.weight)
     d.numbers[SHRUNK] = 0.0
-    d.shrunk[:] = 0.0
-    settle_all(m, d, 0)
+    give_up_zeros(m, d, 0)
+    d.tally[COUNTED] = m.counts[ACTIVE]
 
 
-@kernel
+@inlined
 def make_room(rows: Rows, row: int, m: Model, d: Dense, limit: int) -> None:
     """Before a newcomer is refused, what has been overtaken gives up its slot: as often as steps have paid for it."""
     length = rows.indptr[row + 1] - rows.indptr[row]
-    if m.counts[ACTIVE] + length > limit and d.tally[STALE] * _PAID >= m.counts[ACTIVE]:
+    if d.tally[COUNTED] + length > limit and d.tally[STALE] * _PAID >= m.counts[ACTIVE]:
         d.tally[STALE] = 0
         bring_all_up(m, d)
-        score_waiting(rows, row, m, d)  # slots have moved
+        find_slots(rows, row, m)  # they have moved
 
 
 @kernel
 def weigh_waiting(m: Model, d: Dense, whole: NDArray[np.float64]) -> None:
     """The weights as they are, by slot."""
-    shrunk = d.numbers[SHRUNK]
+    weight, shrunk = m.weight, d.numbers[SHRUNK]
     for slot in range(1, m.counts[ACTIVE] + 1):
-        whole[slot] = soft(m.weight[slot], shrunk - d.shrunk[slot])
+        whole[slot] = soft(weight[slot], shrunk)
 
 
 @kernel
 def selected_waiting(m: Model, d: Dense, k: int, keep: float) -> np.uint64:
     """A fingerprint of the features that are selected."""
+    know_keys(m, d)
     weigh_waiting(m, d, d.whole)
     return fingerprint(d.whole, m.key, m.counts[ACTIVE], k, keep, m.ordering)

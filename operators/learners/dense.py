@@ -13,7 +13,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from numbers import Real
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from sluiceway.compiling import is_compiled
 from sluiceway.operators.contract import Selected
 from sluiceway.operators.kernels import choice
-from sluiceway.operators.kernels.dense import IGNORED, LOGGED, SCALE, Dense, weigh_scaled
+from sluiceway.operators.kernels.by_name import weigh_scaled
+from sluiceway.operators.kernels.dense import IGNORED, LOGGED, SCALE, STALE, Dense
 from sluiceway.operators.kernels.slots import ACTIVE, Rows
 from sluiceway.operators.learners.linear import LinearLearner
 from sluiceway.operators.params import whole_number
@@ -35,9 +36,6 @@ MARGINS = {"error": 0.0, "hinge": 1.0}
 class DenseLearner(LinearLearner):
     """A `Learner` with as many non-zero weights as features; an algorithm adds `_learn_rows`."""
 
-    WAITS: ClassVar[bool] = False
-    """Whether soft thresholds wait, slot by slot, until the feature comes again."""
-
     def __init__(self, *, k: int | None, keep: float | None, max_features: int) -> None:
         if k is not None and keep is not None:
             raise ValueError("k and keep must not both be given: how many features, or what share of ‖w‖²")
@@ -47,11 +45,12 @@ class DenseLearner(LinearLearner):
         super().__init__(k=whole_number("max_features", max_features, least=1, most=2**30))
         self._dense = Dense(
             numbers=np.array((1.0, 0.0, 0.0)),
-            tally=np.zeros(3, dtype=np.int64),
-            shrunk=np.zeros(int(self.WAITS)),
+            tally=np.zeros(5, dtype=np.int64),
             log=np.zeros(1, dtype=np.int64),
             logged=np.zeros(1, dtype=np.bool_),
             whole=np.zeros(1),
+            by_name=np.zeros(0),
+            found=np.zeros(0),
         )
 
     @abstractmethod
@@ -91,18 +90,14 @@ class DenseLearner(LinearLearner):
 
     def state(self) -> dict[str, Any]:
         state = super().state()
-        ignored, stale, _ = self._dense.tally.tolist()
+        ignored, stale = self._dense.tally[[IGNORED, STALE]].tolist()
         state |= {"numbers": self._dense.numbers.tolist(), "values_ignored": ignored, "stale": stale}
-        if self.WAITS:
-            state["shrunk"] = self._dense.shrunk[1 : len(self._names)].astype("<f8", copy=False).tobytes()
         return state
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         super()._restore(state)
         self._dense.numbers[:] = state["numbers"]
-        self._dense.tally[:] = (state["values_ignored"], state["stale"], 0)
-        if self.WAITS:
-            self._dense.shrunk[1 : len(self._names)] = np.frombuffer(state["shrunk"], dtype="<f8")
+        self._dense.tally[[IGNORED, STALE]] = state["values_ignored"], state["stale"]
 
     def _weights(self) -> NDArray[np.float64]:
         whole = np.zeros(int(self._model.counts[ACTIVE]) + 1)
@@ -116,17 +111,23 @@ class DenseLearner(LinearLearner):
         log = self._dense.log[: self._dense.tally[LOGGED]]
         self._dense.logged[log] = False
         self._dense.tally[LOGGED] = 0
-        moved: list[int] = log[log <= active].tolist()
-        return moved
+        moved = log[log <= active]
+        new = moved[self._model.local[moved] >= 0]
+        self._model.key[new] = self._model.name_key[self._model.local[new]]
+        slots: list[int] = moved.tolist()
+        return slots
+
+    def _make_room(self, indptr: NDArray[np.int64]) -> None:
+        super()._make_room(indptr)
+        if len(self._dense.found) < len(self._model.touched):
+            self._dense = self._dense._replace(found=np.zeros(len(self._model.touched)))
 
     def _grow_slots(self, slots: int) -> None:
         super()._grow_slots(slots)
         more = len(self._model.weight) - len(self._dense.log)
         if more > 0:
-            by_slot = ("log", "logged", "whole", "shrunk") if self.WAITS else ("log", "logged", "whole")
-            self._dense = self._dense._replace(
-                **{field: np.pad(getattr(self._dense, field), (0, more)) for field in by_slot}
-            )
+            grown = {field: np.pad(getattr(self._dense, field), (0, more)) for field in ("log", "logged", "whole")}
+            self._dense = self._dense._replace(**grown)
 
     def _learn_rows(
         self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool

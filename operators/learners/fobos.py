@@ -14,7 +14,7 @@ Duchi, Singer: "Efficient Online and Batch Learning Using Forward Backward Split
 | t | `counts[VERSION]` | labelled instances, this one included |
 | λ | `lam` | the penalty; weights of features that do not pay are exactly 0 |
 | m | `trigger` | 1: learns from every loss ("hinge"); 0: from errors alone ("error") |
-| w | `soft(weight, waiting threshold)` | weights |
+| w | `soft(weight, threshold that has waited)` | weights |
 
 The threshold waits until a feature comes again, so an instance costs its non-zeros, and the weights are those of
 the rule as it stands, but for rounding.
@@ -23,25 +23,62 @@ the rule as it stands, but for rounding.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import kernel
-from sluiceway.operators.kernels.ahead import MANY, ask_ahead, ask_for_slots
-from sluiceway.operators.kernels.dense import SHRUNK, Dense, add_row, is_stale, leave_out_newcomers, settle_row
-from sluiceway.operators.kernels.slots import ACTIVE, VERSION, Model, Rows
+from sluiceway.compiling import inlined, kernel
+from sluiceway.operators.kernels.dense import COUNTED, HAND, SHRUNK, Dense, change_hands, is_stale, leave_out_newcomers
+from sluiceway.operators.kernels.slots import ACTIVE, VERSION, Model, Rows, bounded
 from sluiceway.operators.kernels.waiting import (
     bring_all_up,
-    bring_up,
     make_room,
     score_waiting,
     selected_waiting,
+    take_over,
     weigh_waiting,
 )
 from sluiceway.operators.learners.dense import MARGINS, DenseLearner, Trigger, number_from_0
 from sluiceway.operators.params import one_of, positive_number
+
+
+@inlined
+def add_row(rows: Rows, row: int, m: Model, d: Dense, step: float, least: float) -> None:
+    """w <- w + step x; what the threshold to come makes 0 is 0 at once."""
+    first, end, indices, values = rows.indptr[row], rows.indptr[row + 1], rows.indices, rows.values
+    weight, since, touched, ordering, entrant, entrant_name = (
+        m.weight, m.since, m.touched, m.ordering, m.entrant, m.entrant_name,
+    )  # fmt: skip
+    found, shrunk, version = d.found, d.numbers[SHRUNK], m.counts[VERSION]
+    entering = 0
+    vacant = 0
+    counted = 0
+    for j in range(first, end):
+        slot = touched[j - first]
+        if slot < 0 or values[j] == 0.0:
+            continue
+        before = found[j - first]
+        after = bounded(before + step * values[j])
+        after = after if abs(after) > least else 0.0
+        counted += (after != 0.0) - (before != 0.0)
+        raised = bounded(after + math.copysign(shrunk, after)) if after != 0.0 else np.inf
+        if slot == 0:
+            entrant[entering] = raised
+            entrant_name[entering] = indices[j]
+            entering += after != 0.0
+        else:
+            weight[slot] = raised
+            ordering[vacant] = slot
+            vacant += after == 0.0
+            if before == 0.0:
+                since[slot] = version
+    d.tally[COUNTED] += counted
+    if entering > vacant:
+        vacant = take_over(m, d, entering, vacant)
+    if entering + vacant > 0:
+        change_hands(m, d, entering, vacant)
 
 
 @kernel
@@ -51,9 +88,6 @@ def learn_rows(
 ) -> int:  # fmt: skip
     before = selected_waiting(m, d, k, keep) if until_change else np.uint64(0)
     for row in range(start, stop):
-        if len(m.slot_of) > MANY:
-            ask_ahead(rows.indptr, rows.indices, row, m.slot_of, m.weight)
-            ask_for_slots(rows.indptr, rows.indices, row, m.slot_of, d.shrunk)
         f = score_waiting(rows, row, m, d)
         scores[row] = f
         y = rows.y[row]
@@ -62,10 +96,9 @@ def learn_rows(
         m.counts[VERSION] += 1
         step = eta / math.sqrt(m.counts[VERSION]) if falling else eta
         make_room(rows, row, m, d, limit)
-        leave_out_newcomers(rows, row, m, d, limit)
+        leave_out_newcomers(rows, row, m, d, limit - d.tally[COUNTED])
         if y * f <= margin:
-            bring_up(rows, row, m, d)
-            settle_row(rows, row, m, d, add_row(rows, row, m, d, step * y, 1.0), step * lam)
+            add_row(rows, row, m, d, step * y, step * lam)
         d.numbers[SHRUNK] += step * lam
         if is_stale(m, d):
             bring_all_up(m, d)
@@ -85,7 +118,7 @@ class FOBOS(DenseLearner):
 
     NAME: ClassVar[str] = "fobos"
     KERNEL = learn_rows
-    WAITS: ClassVar[bool] = True
+    STATE_VERSION: ClassVar[int] = 2
 
     def __init__(
         self,
@@ -112,6 +145,14 @@ class FOBOS(DenseLearner):
     def _kernel_params(self) -> tuple[float, ...]:
         return MARGINS[self._trigger], self._eta, self._lam, self._schedule == "sqrt"
 
+    def state(self) -> dict[str, Any]:
+        tally = self._dense.tally
+        return super().state() | {"hand": int(tally[HAND]), "counted": int(tally[COUNTED])}
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        super()._restore(state)
+        self._dense.tally[[HAND, COUNTED]] = state["hand"], state["counted"]
+
     def _weights(self) -> NDArray[np.float64]:
         whole = np.zeros(int(self._model.counts[ACTIVE]) + 1)
         weigh_waiting(self._model, self._dense, whole)
@@ -119,5 +160,4 @@ class FOBOS(DenseLearner):
 
     def _weight_in(self, slot: int) -> float:
         weight = self._model.weight.item(slot)
-        left = abs(weight) - (self._dense.numbers.item(SHRUNK) - self._dense.shrunk.item(slot))
-        return math.copysign(left, weight) if left > 0.0 else 0.0
+        return math.copysign(max(abs(weight) - self._dense.numbers.item(SHRUNK), 0.0), weight)

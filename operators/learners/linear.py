@@ -211,7 +211,7 @@ class LinearLearner(ABC):
         if not moved and active + 1 == len(self._names):
             return
         was, local = self._model.held, self._model.local
-        names = [self._names[was[slot]] or self._bound[local[slot]] for slot in moved]
+        names = [self._bound[local[slot]] if local[slot] >= 0 else self._names[was[slot]] for slot in moved]
         for slot in moved:
             if slot < len(self._names):
                 del self._slots[self._names[slot]]

@@ -26,18 +26,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sluiceway.compiling import kernel
-from sluiceway.operators.kernels.ahead import MANY, ask_ahead
-from sluiceway.operators.kernels.dense import (
-    Dense,
-    leave_out_newcomers,
-    score_scaled,
-    selected_now,
-    settle_row,
-    spread_row,
-)
+from sluiceway.operators.kernels.by_name import score_by_name, selected_now, spread_row
+from sluiceway.operators.kernels.dense import Dense, leave_out_newcomers
 from sluiceway.operators.kernels.passive import square_row, step_size
-from sluiceway.operators.kernels.slots import VERSION, Model, Rows, bounded
-from sluiceway.operators.learners.dense import MARGINS, DenseLearner, Trigger
+from sluiceway.operators.kernels.slots import ACTIVE, VERSION, Model, Rows, bounded
+from sluiceway.operators.learners.by_name import ByNameLearner
+from sluiceway.operators.learners.dense import MARGINS, Trigger
 from sluiceway.operators.params import one_of, positive_number
 
 
@@ -48,28 +42,26 @@ def learn_rows(
 ) -> int:  # fmt: skip
     before = selected_now(m, d, k, keep) if until_change else np.uint64(0)
     for row in range(start, stop):
-        if len(m.slot_of) > MANY:
-            ask_ahead(rows.indptr, rows.indices, row, m.slot_of, m.weight)
-        f = score_scaled(rows, row, m, d)
+        f = score_by_name(rows, row, m, d)
         scores[row] = f
         y = rows.y[row]
         if y == 0:
             continue
         m.counts[VERSION] += 1
-        leave_out_newcomers(rows, row, m, d, limit)
+        leave_out_newcomers(rows, row, m, d, limit - m.counts[ACTIVE])
         if y * f > margin:
             continue
         squares, inverse = square_row(rows, row, m)
         if squares == 0.0:
             continue
         tau = step_size(1.0 - y * f, squares, inverse, variant, C)
-        settle_row(rows, row, m, d, spread_row(rows, row, m, bounded(tau * y), inverse), 0.0)
+        spread_row(rows, row, m, d, bounded(tau * y), inverse)
         if until_change and selected_now(m, d, k, keep) != before:
             return row + 1
     return stop
 
 
-class PA(DenseLearner):
+class PA(ByNameLearner):
     """The passive-aggressive learner, in its three variants.
 
     >>> model = PA(k=1)

@@ -29,14 +29,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sluiceway.compiling import kernel
-from sluiceway.operators.kernels.ahead import MANY, ask_ahead
+from sluiceway.operators.kernels.choice import fingerprint
 from sluiceway.operators.kernels.dense import (
     Dense,
+    change_hands,
+    give_up_zeros,
+    know_keys,
     leave_out_newcomers,
-    score_scaled,
-    selected_now,
-    settle_all,
-    settle_row,
+    score_by_slot,
 )
 from sluiceway.operators.kernels.simplex import nearest
 from sluiceway.operators.kernels.slots import ACTIVE, VERSION, Model, Rows
@@ -86,7 +86,8 @@ def step(rows: Rows, row: int, m: Model, d: Dense, y: int, beta: float) -> None:
     if others > 0.0:
         for slot in range(1, m.counts[ACTIVE] + 1):
             m.weight[slot] = soft(m.weight[slot], others)
-    entrants = 0
+    entering = 0
+    vacant = 0
     for j in range(first, end):
         if rows.values[j] == 0.0:
             continue
@@ -94,14 +95,23 @@ def step(rows: Rows, row: int, m: Model, d: Dense, y: int, beta: float) -> None:
         weight = soft(z[j - first] + tau * a[j - first], theta) * y * np.sign(rows.values[j])
         if slot > 0:
             m.weight[slot] = weight
-        elif slot == 0 and weight != 0.0:
-            m.entrant[entrants] = weight
-            m.entrant_name[entrants] = rows.indices[j]
-            entrants += 1
+            m.ordering[vacant] = slot
+            vacant += weight == 0.0
+        elif slot == 0:
+            m.entrant[entering] = weight
+            m.entrant_name[entering] = rows.indices[j]
+            entering += weight != 0.0
     if others > 0.0:
-        settle_all(m, d, entrants)
-    else:
-        settle_row(rows, row, m, d, entrants, 0.0)
+        give_up_zeros(m, d, entering)
+    elif entering + vacant > 0:
+        change_hands(m, d, entering, vacant)
+
+
+@kernel
+def selected_now(m: Model, d: Dense, k: int, keep: float) -> np.uint64:
+    """A fingerprint of the features that are selected."""
+    know_keys(m, d)
+    return fingerprint(m.weight, m.key, m.counts[ACTIVE], k, keep, m.ordering)
 
 
 @kernel
@@ -111,15 +121,13 @@ def learn_rows(
 ) -> int:  # fmt: skip
     before = selected_now(m, d, k, keep) if until_change else np.uint64(0)
     for row in range(start, stop):
-        if len(m.slot_of) > MANY:
-            ask_ahead(rows.indptr, rows.indices, row, m.slot_of, m.weight)
-        f = score_scaled(rows, row, m, d)
+        f = score_by_slot(rows, row, m, d)
         scores[row] = f
         y = rows.y[row]
         if y == 0:
             continue
         m.counts[VERSION] += 1
-        leave_out_newcomers(rows, row, m, d, limit)
+        leave_out_newcomers(rows, row, m, d, limit - m.counts[ACTIVE])
         if y * f > margin:
             continue
         step(rows, row, m, d, y, beta)

@@ -31,24 +31,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sluiceway.compiling import kernel
-from sluiceway.operators.kernels.ahead import MANY, ask_ahead
-from sluiceway.operators.kernels.dense import (
-    SCALE,
-    SQUARES,
-    Dense,
+from sluiceway.operators.kernels.by_name import (
     add_row,
-    is_stale,
-    leave_out_newcomers,
-    score_scaled,
+    score_by_name,
     selected_now,
-    settle_all,
-    settle_row,
     shrink,
-    spread_row,
+    to_names,
+    to_slots,
 )
+from sluiceway.operators.kernels.dense import SCALE, SQUARES, Dense, give_up_zeros, is_stale, leave_out_newcomers
 from sluiceway.operators.kernels.passive import square_row
 from sluiceway.operators.kernels.slots import ACTIVE, VERSION, Model, Rows, bounded
-from sluiceway.operators.learners.dense import MARGINS, DenseLearner, Trigger
+from sluiceway.operators.learners.by_name import ByNameLearner
+from sluiceway.operators.learners.dense import MARGINS, Trigger
 from sluiceway.operators.params import one_of, positive_number
 
 
@@ -65,7 +60,7 @@ def step(
         _turn(rows, row, m, d, y * beta / math.sqrt(squares), inverse)
         return
     tau = (Z - y * score) / squares
-    settle_row(rows, row, m, d, add_row(rows, row, m, d, tau * y, inverse), 0.0)
+    add_row(rows, row, m, d, tau * y, inverse)
     d.numbers[SQUARES] = bounded(across + (1.0 / length) * (1.0 / length))
     if Z > 1.0:
         d.numbers[SQUARES] = bounded(beta * beta)
@@ -77,19 +72,35 @@ def step(
 @kernel
 def _turn(rows: Rows, row: int, m: Model, d: Dense, length: float, inverse: float) -> None:
     """w <- length inverse x."""
-    for slot in range(1, m.counts[ACTIVE] + 1):
-        m.weight[slot] = 0.0
+    m.weight[1 : m.counts[ACTIVE] + 1] = 0.0
+    to_names(m, d)
     d.numbers[SCALE] = 1.0
-    settle_all(m, d, spread_row(rows, row, m, length, inverse))
+    first = rows.indptr[row]
+    entering = 0
+    for j in range(first, rows.indptr[row + 1]):
+        name = rows.indices[j]
+        weight = bounded(length * (rows.values[j] * inverse))
+        if m.touched[j - first] < 0 or weight == 0.0:
+            continue
+        d.by_name[name] = weight
+        slot = m.slot_of[name]
+        if slot > 0:
+            m.weight[slot] = weight
+        else:
+            m.entrant[entering] = weight
+            m.entrant_name[entering] = name
+            entering += 1
+    give_up_zeros(m, d, entering)
     d.numbers[SQUARES] = sum_squares(m, d)
 
 
 @kernel
 def sum_squares(m: Model, d: Dense) -> float:
+    to_slots(m, d)
+    weight, scale = m.weight, d.numbers[SCALE]
     squares = 0.0
     for slot in range(1, m.counts[ACTIVE] + 1):
-        weight = d.numbers[SCALE] * m.weight[slot]
-        squares += weight * weight
+        squares += (scale * weight[slot]) * (scale * weight[slot])
     return bounded(squares)
 
 
@@ -100,15 +111,13 @@ def learn_rows(
 ) -> int:  # fmt: skip
     before = selected_now(m, d, k, keep) if until_change else np.uint64(0)
     for row in range(start, stop):
-        if len(m.slot_of) > MANY:
-            ask_ahead(rows.indptr, rows.indices, row, m.slot_of, m.weight)
-        f = score_scaled(rows, row, m, d)
+        f = score_by_name(rows, row, m, d)
         scores[row] = f
         y = rows.y[row]
         if y == 0:
             continue
         m.counts[VERSION] += 1
-        leave_out_newcomers(rows, row, m, d, limit)
+        leave_out_newcomers(rows, row, m, d, limit - m.counts[ACTIVE])
         if y * f > margin:
             continue
         squares, inverse = square_row(rows, row, m)
@@ -120,7 +129,7 @@ def learn_rows(
     return stop
 
 
-class PAL2(DenseLearner):
+class PAL2(ByNameLearner):
     """Passive-aggressive steps that end inside a ball of radius `beta`.
 
     >>> model = PAL2(k=2, beta=1.25)

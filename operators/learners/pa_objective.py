@@ -24,19 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sluiceway.compiling import kernel
-from sluiceway.operators.kernels.ahead import MANY, ask_ahead
-from sluiceway.operators.kernels.dense import (
-    Dense,
-    add_row,
-    leave_out_newcomers,
-    score_scaled,
-    selected_now,
-    settle_row,
-    shrink,
-)
+from sluiceway.operators.kernels.by_name import add_row, score_by_name, selected_now, shrink
+from sluiceway.operators.kernels.dense import Dense, leave_out_newcomers
 from sluiceway.operators.kernels.passive import square_row
-from sluiceway.operators.kernels.slots import VERSION, Model, Rows
-from sluiceway.operators.learners.dense import MARGINS, DenseLearner, Trigger, number_from_0
+from sluiceway.operators.kernels.slots import ACTIVE, VERSION, Model, Rows
+from sluiceway.operators.learners.by_name import ByNameLearner
+from sluiceway.operators.learners.dense import MARGINS, Trigger, number_from_0
 from sluiceway.operators.params import one_of
 
 
@@ -47,29 +40,27 @@ def learn_rows(
 ) -> int:  # fmt: skip
     before = selected_now(m, d, k, keep) if until_change else np.uint64(0)
     for row in range(start, stop):
-        if len(m.slot_of) > MANY:
-            ask_ahead(rows.indptr, rows.indices, row, m.slot_of, m.weight)
-        f = score_scaled(rows, row, m, d)
+        f = score_by_name(rows, row, m, d)
         scores[row] = f
         y = rows.y[row]
         if y == 0:
             continue
         m.counts[VERSION] += 1
-        leave_out_newcomers(rows, row, m, d, limit)
+        leave_out_newcomers(rows, row, m, d, limit - m.counts[ACTIVE])
         if y * f > margin:
             continue
         squares, inverse = square_row(rows, row, m)
         if squares == 0.0:
             continue
         tau = (1.0 + alpha - y * f) / squares
-        settle_row(rows, row, m, d, add_row(rows, row, m, d, tau * y, inverse), 0.0)
+        add_row(rows, row, m, d, tau * y, inverse)
         shrink(m, d, 1.0 / (1.0 + alpha))
         if until_change and selected_now(m, d, k, keep) != before:
             return row + 1
     return stop
 
 
-class PAObjective(DenseLearner):
+class PAObjective(ByNameLearner):
     """Passive-aggressive steps, each of which shrinks all weights.
 
     >>> model = PAObjective(k=1, alpha=1.0)
