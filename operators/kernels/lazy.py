@@ -12,7 +12,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import kernel
+from sluiceway.compiling import inlined, kernel
+from sluiceway.operators.kernels.ahead import MANY, ask_for
 from sluiceway.operators.kernels.fringe import SEATED, Fringe, admit, forget, note_all, vacate, watch
 from sluiceway.operators.kernels.slots import ACTIVE, Model, Rows, bounded, find_slots, settle
 from sluiceway.operators.kernels.truncation import truncate
@@ -27,55 +28,61 @@ _HUGE = 2.0**400
 _NOTHING = 2.0**-600
 
 
-@kernel
+@inlined
 def score_row(rows: Rows, row: int, m: Model, scale: float) -> float:
     """f = w . x, summed in the order of the record."""
     find_slots(rows, row, m)
-    first = rows.indptr[row]
+    first, end, values, weight, touched = rows.indptr[row], rows.indptr[row + 1], rows.values, m.weight, m.touched
     f = 0.0
-    for j in range(first, rows.indptr[row + 1]):
-        f += scale * m.weight[m.touched[j - first]] * rows.values[j]
+    for j in range(first, end):
+        f += scale * weight[touched[j - first]] * values[j]
     return bounded(f)
 
 
-@kernel
+@inlined
 def step_row(rows: Rows, row: int, m: Model, lazy: NDArray[np.float64], step: float, inverse: float) -> int:
     """w <- w + step inverse x, after `score_row` of the same row. The number of entrants."""
-    first = rows.indptr[row]
+    first, end, indices, values = rows.indptr[row], rows.indptr[row + 1], rows.indices, rows.values
+    weight, touched, entrant, entrant_name, name_key = m.weight, m.touched, m.entrant, m.entrant_name, m.name_key
     largest = 0.0
-    for j in range(first, rows.indptr[row + 1]):
-        largest = max(largest, abs(step * (rows.values[j] * inverse)))
+    for j in range(first, end):
+        largest = max(largest, abs(step * (values[j] * inverse)))
     wild = largest >= _LARGE or lazy[SCALE] * lazy[TOTAL] >= _LARGE
     if wild:
         unload(m, lazy)
-    unscaled = 1.0 / lazy[SCALE]
+    scale, total, stale = lazy[SCALE], lazy[TOTAL], lazy[STALE]
+    unscaled = 1.0 / scale
+    many = len(name_key) > MANY
     entrants = 0
-    for j in range(first, rows.indptr[row + 1]):
-        slot = m.touched[j - first]
-        change = bounded(step * (rows.values[j] * inverse) * unscaled)
+    for j in range(first, end):
+        slot = touched[j - first]
+        change = bounded(step * (values[j] * inverse) * unscaled)
         if slot > 0:
-            before = m.weight[slot]
+            before = weight[slot]
             after = bounded(before + change)
-            if lazy[SCALE] * abs(after) < _NOTHING:
+            if scale * abs(after) < _NOTHING:
                 after = 0.0
-            m.weight[slot] = after
-            lazy[TOTAL] += abs(after) - abs(before)
-            lazy[STALE] += 1.0
+            weight[slot] = after
+            total += abs(after) - abs(before)
+            stale += 1.0
         elif slot == 0:
-            m.entrant[entrants] = change
-            m.entrant_name[entrants] = rows.indices[j]
-            entrants += lazy[SCALE] * abs(change) >= _NOTHING
+            entrant[entrants] = change
+            entrant_name[entrants] = indices[j]
+            entrants += scale * abs(change) >= _NOTHING
+            if many:
+                ask_for(name_key, indices[j])
+    lazy[TOTAL], lazy[STALE] = total, stale
     if wild:
         add_up(m, lazy)
     return entrants
 
 
-@kernel
+@inlined
 def project(m: Model, entrants: int, lazy: NDArray[np.float64], radius: float) -> None:
     """w <- min(1, radius / ‖w‖₁) w, entrants included."""
-    total = lazy[TOTAL]
+    total, entrant = lazy[TOTAL], m.entrant
     for e in range(entrants):
-        total += abs(m.entrant[e])
+        total += abs(entrant[e])
     length = lazy[SCALE] * total
     if length > _HUGE:
         _project_huge(m, entrants, lazy, radius)
@@ -138,7 +145,7 @@ def unload(m: Model, lazy: NDArray[np.float64]) -> None:
     lazy[ALL] = 1.0
 
 
-@kernel
+@inlined
 def keep_largest(
     rows: Rows, row: int, m: Model, fringe: Fringe, entrants: int, k: int, lazy: NDArray[np.float64]
 ) -> bool:
@@ -153,11 +160,12 @@ def keep_largest(
             slot = m.slot_of[rows.indices[j]]
             if m.touched[j - first] > 0 and m.weight[slot] == 0.0:
                 vacate(fringe, m, slot)
+    entrant, entrant_name = m.entrant, m.entrant_name
     arriving = 0
     for e in range(entrants):
-        m.entrant[arriving] = m.entrant[e]
-        m.entrant_name[arriving] = m.entrant_name[e]
-        arriving += m.entrant[e] != 0.0
+        entrant[arriving] = entrant[e]
+        entrant_name[arriving] = entrant_name[e]
+        arriving += entrant[e] != 0.0
     lazy[TOTAL] += admit(fringe, m, arriving, k)
     lazy[STALE] += arriving
     changed |= fringe.counts[SEATED] > 0

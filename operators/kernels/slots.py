@@ -55,7 +55,7 @@ class Model(NamedTuple):
     """Weights of features that have no slot yet."""
     entrant_name: NDArray[np.int32]
     ordering: NDArray[np.int64]
-    """Room for one number for each slot and each entrant."""
+    """Room for one number for each slot, and two for each entrant."""
 
 
 @kernel
@@ -70,11 +70,17 @@ def bounded(value: float) -> float:
 def find_slots(rows: Rows, row: int, m: Model) -> None:
     """The slot of each non-zero."""
     first, end = rows.indptr[row], rows.indptr[row + 1]
-    slot_of, touched, indices = m.slot_of, m.touched, rows.indices
+    slot_of, touched, indices, weight = m.slot_of, m.touched, rows.indices, m.weight
     if len(slot_of) > MANY and end + AHEAD <= len(indices):
-        for j in range(first, end):
-            ask_for(slot_of, indices[j + AHEAD])
-            touched[j - first] = slot_of[indices[j]]
+        if len(weight) > MANY:
+            for j in range(first, end):
+                ask_for(slot_of, indices[j + AHEAD])
+                ask_for(weight, slot_of[indices[j + AHEAD // 2]])
+                touched[j - first] = slot_of[indices[j]]
+        else:
+            for j in range(first, end):
+                ask_for(slot_of, indices[j + AHEAD])
+                touched[j - first] = slot_of[indices[j]]
     else:
         for j in range(first, end):
             touched[j - first] = slot_of[indices[j]]

@@ -1,6 +1,6 @@
 """The order of numbers, by merging: stable, and quick to compile (numpy's sorts take Numba many seconds).
 
-A handful of numbers is put in order where it stands, by insertion.
+Of a handful of numbers it is counted for each how many are smaller: more comparisons, but none to be mispredicted.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sluiceway.compiling import kernel
 
-_HANDFUL = 48
+_HANDFUL = 64
 
 
 @kernel
@@ -37,14 +37,13 @@ def order_of(values: NDArray[np.float64]) -> NDArray[np.int64]:
 
 @kernel
 def sort_slots(slots: NDArray[np.int64], n: int) -> None:
-    """`slots[:n]` in ascending order."""
+    """`slots[:n]`, no two of which are equal, in ascending order."""
     if n > _HANDFUL:
         slots[:n].sort()
         return
-    for i in range(1, n):
-        slot = slots[i]
-        at = i
-        while at > 0 and slots[at - 1] > slot:
-            slots[at] = slots[at - 1]
-            at -= 1
-        slots[at] = slot
+    unsorted = slots[:n].copy()
+    for i in range(n):
+        smaller = 0
+        for j in range(n):
+            smaller += unsorted[j] < unsorted[i]
+        slots[smaller] = unsorted[i]

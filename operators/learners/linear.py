@@ -240,8 +240,8 @@ class LinearLearner(ABC):
                 entrant=np.zeros(longest),
                 entrant_name=np.zeros(longest, dtype=np.int32),
             )
-        if len(self._model.weight) + longest > len(self._model.ordering):
-            room = np.zeros(len(self._model.weight) + len(self._model.touched), dtype=np.int64)
+        if len(self._model.weight) + 2 * longest > len(self._model.ordering):
+            room = np.zeros(len(self._model.weight) + 2 * len(self._model.touched), dtype=np.int64)
             self._model = self._model._replace(ordering=room)
 
     def _grow_slots(self, slots: int) -> None:

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from sluiceway.compiling import kernel
 from sluiceway.operators.kernels.features import SEEN, Features, has_room, look
-from sluiceway.operators.kernels.fringe import Fringe
+from sluiceway.operators.kernels.fringe import Fringe, fringe_for
 from sluiceway.operators.kernels.lazy import (
     SCALE,
     STALE,
@@ -141,14 +141,7 @@ class STSD(CountingLearner):
         self._update = one_of("update", update, ("pa", "perceptron"))
         self._seed = whole_number("seed", seed, least=0, most=2**63 - 1)
         self._lazy = np.array((1.0, 0.0, 0.0, 0.0))
-        self._fringe = Fringe(
-            counts=np.zeros(3, dtype=np.int64),
-            bound=np.zeros(2),
-            slot=np.zeros(1, dtype=np.int32),
-            place=np.zeros(1, dtype=np.int32),
-            near=np.zeros(1, dtype=np.int32),
-            moves=np.zeros(_NOTED + 1, dtype=np.int32),
-        )
+        self._fringe = fringe_for(0, _NOTED)
 
     @classmethod
     def warm_up(cls) -> None:
@@ -199,10 +192,9 @@ class STSD(CountingLearner):
         return moved
 
     def _grow_fringe(self) -> None:
-        more = len(self._model.weight) - len(self._fringe.slot)
-        if more > 0:
-            grown = {by: np.pad(getattr(self._fringe, by), (0, more)) for by in ("slot", "place", "near")}
-            self._fringe = self._fringe._replace(**grown)
+        slots = len(self._model.weight) - 1
+        if slots > len(self._fringe.where) - 1:
+            self._fringe = fringe_for(slots, _NOTED)._replace(moves=self._fringe.moves)
 
     def _learn_counted(
         self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool

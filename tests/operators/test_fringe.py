@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sluiceway.operators.kernels.fringe import Fringe, admit
+from sluiceway.operators.kernels.fringe import Fringe, admit, fringe_for
 from sluiceway.operators.kernels.slots import ACTIVE, Model
 from sluiceway.operators.kernels.sorting import sort_slots
 
@@ -31,15 +31,7 @@ def model_of(weights: NDArray[np.float64], room: int) -> tuple[Model, Fringe]:
         entrant_name=np.arange(room, dtype=np.int32),
         ordering=np.zeros(size + room, dtype=np.int64),
     )
-    fringe = Fringe(
-        counts=np.zeros(3, dtype=np.int64),
-        bound=np.zeros(2),
-        slot=np.zeros(size, dtype=np.int32),
-        place=np.zeros(size, dtype=np.int32),
-        near=np.zeros(size, dtype=np.int32),
-        moves=np.zeros(8, dtype=np.int32),
-    )
-    return model, fringe
+    return model, fringe_for(size - 1, 7)
 
 
 def admitted(model: Model, fringe: Fringe, entrants: NDArray[np.float64], k: int) -> list[float]:
@@ -93,7 +85,7 @@ def test_of_equal_weights_the_smaller_key_stays() -> None:
     assert sorted(model.key[model.weight == 2.0].tolist()) == list(range(1, 965))
 
 
-@pytest.mark.parametrize("n", [0, 1, 2, 47, 48, 49, 300])
+@pytest.mark.parametrize("n", [0, 1, 2, 63, 64, 65, 300])
 def test_slots_are_sorted(n: int) -> None:
     slots = np.random.default_rng(n).permutation(400)
     rest = slots[n:].copy()

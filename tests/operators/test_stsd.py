@@ -225,16 +225,21 @@ def test_the_fringe_keeps_what_going_through_all_weights_keeps(values: str, upda
 
 
 def fringe_holds(model: STSD) -> bool:
-    """Who is below the bound is listed; who is listed knows where."""
+    """Who is below the bound is listed, in its bucket or, if grown, in a lower one; who is listed knows where."""
     m, f = model._model, model._fringe
-    active, count = int(m.counts[0]), int(f.counts[0])
-    listed = f.slot[:count].tolist()
-    below = set((np.flatnonzero(np.abs(m.weight[1 : active + 1]) < f.bound[0]) + 1).tolist())
+    active, buckets = int(m.counts[0]), int(f.counts[fringe.BUCKETS])
+    places = [range(f.start[g], f.start[g] + f.filled[g]) for g in range(buckets)]
+    listed = {int(f.slot[at]): (at, g) for g in range(buckets) for at in places[g]}
+    size = np.abs(m.weight).view(np.int64)
+    bound, base = int(f.counts[fringe.BOUND]), int(f.counts[fringe.BASE])
+    below = (np.flatnonzero(size[1 : active + 1] < bound) + 1).tolist()
     return (
-        below <= set(listed)
+        len(listed) == f.filled[:buckets].sum() == np.count_nonzero(f.where)
+        and all(slot in listed and listed[slot][1] <= int(max(size[slot] - base, 0) * f.per[0]) for slot in below)
         and all(1 <= slot <= active for slot in listed)
-        and [f.place[slot] for slot in listed] == list(range(1, count + 1))
-        and np.count_nonzero(f.place) == count
+        and all(divmod(int(f.where[slot]), 1 << 32) == (g, at + 1) for slot, (at, g) in listed.items())
+        and all(f.filled[g] <= f.start[g + 1] - f.start[g] for g in range(buckets))
+        and not f.filled[: f.counts[fringe.LOW]].any()
         and bool((m.weight[1 : active + 1] != 0).all())
     )
 
