@@ -42,7 +42,7 @@ try:
 except ImportError:  # there are not wheels for every machine
     vowpalwabbit = None
 
-BATCHES, RUNS, PAIRS = 5, 3, 5
+BATCHES, RUNS, PAIRS = 5, 3, 15
 VW_BITS = 18
 NAMES = (10_000, 1_000_000)
 MOST = 1.6

@@ -10,22 +10,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np import arrayobj
-from numpy.typing import NDArray
-
-from sluiceway.compiling import kernel
 
 MANY = 1 << 16
-"""Arrays that are longer are asked for ahead. Callers compare, so that shorter ones do not even cost a call."""
+"""Arrays that are longer are asked for ahead."""
 AHEAD = 128
-"""How many non-zeros ahead, where they are asked for one by one."""
-_ROWS = 4
-"""How many rows ahead, where a row's are asked for together."""
+"""How many non-zeros ahead of the one at hand."""
 
 
 @intrinsic
@@ -44,11 +38,3 @@ def ask_for(_: Any, array: Any, index: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(array, index), generate
-
-
-@kernel
-def ask_for_names(indptr: NDArray[np.int64], indices: NDArray[np.int32], row: int, by_name: NDArray[np.int32]) -> None:
-    """What a row to come will read of an array by name."""
-    if row + _ROWS + 1 < len(indptr):
-        for j in range(indptr[row + _ROWS], indptr[row + _ROWS + 1]):
-            ask_for(by_name, indices[j])

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sluiceway.compiling import kernel
 from sluiceway.operators.kernels import slots
+from sluiceway.operators.kernels.ahead import AHEAD, MANY, ask_for
 from sluiceway.operators.kernels.features import Features, recall
 from sluiceway.operators.kernels.random import draw, stream_of, uniform
 from sluiceway.operators.kernels.slots import Model, Rows, bounded
@@ -70,17 +71,21 @@ def choose(choice: Choice, seed: int, instance: int, k: int, d: int) -> None:
 def score_chosen(rows: Rows, row: int, m: Model, seen: Features, choice: Choice) -> float:
     """f = w . x over the features chosen; the others are left out of the step."""
     recall(rows, row, m, seen)
-    first = rows.indptr[row]
+    first, end, indices, values = rows.indptr[row], rows.indptr[row + 1], rows.indices, rows.values
+    known, chosen, slot_of, weight, touched = seen.known, choice.chosen, m.slot_of, m.weight, m.touched
+    many = len(known) > MANY and end + AHEAD <= len(indices)
     f = 0.0
-    for j in range(first, rows.indptr[row + 1]):
-        name = rows.indices[j]
-        number = seen.known[name] - 1
-        if number >= 0 and is_chosen(choice.chosen, number):
-            slot = m.slot_of[name]
-            m.touched[j - first] = slot
-            f += m.weight[slot] * rows.values[j]
+    for j in range(first, end):
+        if many:
+            ask_for(known, indices[j + AHEAD])
+        name = indices[j]
+        number = known[name] - 1
+        if number >= 0 and is_chosen(chosen, number):
+            slot = slot_of[name]
+            touched[j - first] = slot
+            f += weight[slot] * values[j]
         else:
-            m.touched[j - first] = -1
+            touched[j - first] = -1
     return bounded(f)
 
 
@@ -88,25 +93,25 @@ def score_chosen(rows: Rows, row: int, m: Model, seen: Features, choice: Choice)
 def score_held(rows: Rows, row: int, m: Model) -> float:
     """f = w . x; features without a weight are left out of the step."""
     f = slots.score_row(rows, row, m)
-    first = rows.indptr[row]
-    for j in range(first, rows.indptr[row + 1]):
-        if m.touched[j - first] == 0:
-            m.touched[j - first] = -1
+    touched = m.touched
+    for i in range(rows.indptr[row + 1] - rows.indptr[row]):
+        if touched[i] == 0:
+            touched[i] = -1
     return f
 
 
 @kernel
 def step_row(rows: Rows, row: int, m: Model, held: float, new: float) -> int:
     """w <- w + held x where there is a weight, + new x where there is none. The number of entrants."""
-    first = rows.indptr[row]
+    first, end, indices, values = rows.indptr[row], rows.indptr[row + 1], rows.indices, rows.values
+    weight, touched, entrant, entrant_name = m.weight, m.touched, m.entrant, m.entrant_name
     entrants = 0
-    for j in range(first, rows.indptr[row + 1]):
-        slot = m.touched[j - first]
+    for j in range(first, end):
+        slot = touched[j - first]
         if slot > 0:
-            m.weight[slot] = bounded(m.weight[slot] + held * rows.values[j])
+            weight[slot] = bounded(weight[slot] + held * values[j])
         elif slot == 0:
-            change = bounded(new * rows.values[j])
-            m.entrant[entrants] = change
-            m.entrant_name[entrants] = rows.indices[j]
-            entrants += change != 0.0
+            entrant[entrants] = bounded(new * values[j])
+            entrant_name[entrants] = indices[j]
+            entrants += entrant[entrants] != 0.0
     return entrants

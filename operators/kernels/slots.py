@@ -100,16 +100,17 @@ def score_row(rows: Rows, row: int, m: Model) -> float:
 @kernel
 def step_row(rows: Rows, row: int, m: Model, step: float) -> int:
     """w <- w + step x, after `score_row` of the same row. The number of entrants."""
-    first = rows.indptr[row]
+    first, end, indices, values = rows.indptr[row], rows.indptr[row + 1], rows.indices, rows.values
+    weight, touched, entrant, entrant_name = m.weight, m.touched, m.entrant, m.entrant_name
     entrants = 0
-    for j in range(first, rows.indptr[row + 1]):
-        slot = m.touched[j - first]
-        change = step * rows.values[j]
+    for j in range(first, end):
+        slot = touched[j - first]
+        change = step * values[j]
         if slot > 0:
-            m.weight[slot] = bounded(m.weight[slot] + change)
+            weight[slot] = bounded(weight[slot] + change)
         elif slot == 0:
-            m.entrant[entrants] = bounded(change)
-            m.entrant_name[entrants] = rows.indices[j]
+            entrant[entrants] = bounded(change)
+            entrant_name[entrants] = indices[j]
             entrants += change != 0.0
     return entrants
 

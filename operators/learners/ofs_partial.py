@@ -31,7 +31,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sluiceway.compiling import kernel
-from sluiceway.operators.kernels.ahead import MANY, ask_for_names
 from sluiceway.operators.kernels.features import SEEN, Features, has_room, look
 from sluiceway.operators.kernels.partial import Choice, choose, explores, score_chosen, score_held, step_row
 from sluiceway.operators.kernels.projection import project
@@ -48,8 +47,6 @@ def learn_rows(
     always: bool, epsilon: float, eta: float, radius: float, margin: float,
 ) -> int:  # fmt: skip
     for row in range(start, stop):
-        if len(m.slot_of) > MANY:
-            ask_for_names(rows.indptr, rows.indices, row, m.slot_of)
         t, d = m.counts[VERSION] + 1, seen.counts[SEEN]
         if always or explores(seed, t, epsilon):
             choose(choice, seed, t, k, d)

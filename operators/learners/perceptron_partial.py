@@ -24,7 +24,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sluiceway.compiling import kernel
-from sluiceway.operators.kernels.ahead import MANY, ask_for_names
 from sluiceway.operators.kernels.features import SEEN, Features, has_room, look
 from sluiceway.operators.kernels.partial import Choice, choose, score_chosen, step_row
 from sluiceway.operators.kernels.slots import VERSION, Model, Rows, settle
@@ -40,8 +39,6 @@ def learn_rows(
     seen: Features, limit: int, choice: Choice, k: int, seed: int, at_random: bool,
 ) -> int:  # fmt: skip
     for row in range(start, stop):
-        if len(seen.known) > MANY:
-            ask_for_names(rows.indptr, rows.indices, row, seen.known)
         t, d = m.counts[VERSION] + 1, seen.counts[SEEN]
         choose(choice, seed, t, k, d)
         f = score_chosen(rows, row, m, seen, choice)
