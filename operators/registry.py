@@ -111,7 +111,8 @@ OPERATORS: Mapping[str, Entry] = MappingProxyType(
             kind="learner",
             summary="passive-aggressive steps inside an L1 ball on a growing feature space, a proportion of it kept",
             paper=_STSD_PAPER,
-            time='O(nnz + √(k nnz)) amortised, k the weights kept; O(nnz + k) with many equal or selection = "random"',
+            time="O(nnz) amortised; O(nnz + √(k nnz)) where most of the k weights kept are near each other, "
+            'O(nnz + k) with many equal or selection = "random"',
             state="O(k + features seen, up to max_features)",
         ),
         "pa": Entry(

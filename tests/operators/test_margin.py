@@ -461,6 +461,27 @@ def test_a_scale_that_runs_out_is_renewed() -> None:
     assert all(np.isfinite(weight) and weight != 0 for weight in weights(model).values())
 
 
+def test_slots_of_what_the_threshold_has_overtaken_are_taken_over() -> None:
+    """Every row brings features that never come again: hardly any weight stays, and the state does not grow."""
+    rows, new, old = 1500, 12, 30
+    rng = np.random.default_rng(5)
+    X = np.zeros((rows, old + rows * new))
+    for row in range(rows):
+        X[row, rng.choice(old, 4, replace=False)] = rng.normal(size=4)
+        X[row, old + row * new : old + (row + 1) * new] = rng.normal(size=new) / 3
+    y = np.where(X[:, :10].sum(axis=1) + 0.3 * rng.normal(size=rows) > 0, 1, -1).astype(np.int8)
+    params: dict[str, Any] = {"eta": 0.1, "lam": 0.05, "schedule": "constant"}
+    expected = oracles.Fobos(X.shape[1], **params)
+    scores = [expected.learn(x, int(label)) for x, label in zip(X, y, strict=True)]
+    model, limited = FOBOS(keep=1.0, **params), FOBOS(keep=1.0, **params, max_features=400)
+    batch = InstanceBatch.from_arrays(X, y)
+    np.testing.assert_allclose(model.prequential(batch), scores, atol=1e-9)
+    np.testing.assert_allclose(limited.prequential(batch), scores, atol=1e-9)
+    assert limited.metrics()["values_ignored"] == 0, "the limit is above what is not 0"
+    assert {int(feature) for feature, _, _ in model.selected} == set(np.flatnonzero(expected.w))
+    assert len(model.state()["names"]) <= 3 * len(model.selected) + 2 * new
+
+
 @pytest.mark.parametrize("make", [PA, PAObjective, PAL2, PAL1, NORMA, FOBOS])
 def test_values_at_the_ends_of_the_range_stay_finite(make: Any) -> None:
     largest, smallest = float(np.finfo(np.float64).max), 5e-324

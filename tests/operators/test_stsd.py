@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sluiceway.operators.contract import Learner, Selected
 from sluiceway.operators.kernels import fringe
+from sluiceway.operators.kernels.ahead import MANY
 from sluiceway.operators.learners.pa import PA
 from sluiceway.operators.learners.stsd import STSD
 from sluiceway.schemas.batch import InstanceBatch
@@ -222,6 +223,27 @@ def test_the_fringe_keeps_what_going_through_all_weights_keeps(values: str, upda
     assert fringe_holds(one)
     if values == "any":
         assert 0 < one._fringe.counts[0] < 1200
+
+
+def test_very_many_weights_are_kept_as_few_are() -> None:
+    """More than fit the caches: memory is asked for ahead, and the list has thousands of buckets."""
+    d, nnz = 3 * MANY, 96
+    rng = np.random.default_rng(8)
+    every = rng.permutation(d).reshape(-1, nnz)
+    columns = np.concatenate((every, np.stack([rng.choice(d, nnz, replace=False) for _ in range(400)])))
+    indptr, values = np.arange(len(columns) + 1) * nnz, rng.normal(size=columns.size)
+    labels = rng.choice([-1, 1], size=len(columns))
+    batch = InstanceBatch.from_csr(indptr, columns.ravel(), values, labels, names=tuple(map(str, range(d))))
+    one, other = STSD(), STSD()
+    other.FEW = d  # type: ignore[misc]
+    np.testing.assert_allclose(one.prequential(batch), other.prequential(batch), atol=1e-12)
+    kept = {feature: (weight, since) for feature, weight, since in one.selected}
+    assert kept.keys() == {feature for feature, _, _ in other.selected}
+    for feature, weight, since in other.selected:
+        assert kept[feature] == (pytest.approx(weight, rel=1e-9), since)
+    assert len(kept) == d // 2 > MANY
+    assert one._fringe.counts[fringe.BUCKETS] > 100
+    assert fringe_holds(one)
 
 
 def fringe_holds(model: STSD) -> bool:
