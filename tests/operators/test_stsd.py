@@ -240,7 +240,8 @@ def test_very_many_weights_are_kept_as_few_are() -> None:
     kept = {feature: (weight, since) for feature, weight, since in one.selected}
     assert kept.keys() == {feature for feature, _, _ in other.selected}
     for feature, weight, since in other.selected:
-        assert kept[feature] == (pytest.approx(weight, rel=1e-9), since)
+        assert kept[feature][0] == pytest.approx(weight, rel=1e-9)
+        assert kept[feature][1] == since
     assert len(kept) == d // 2 > MANY
     assert one._fringe.counts[fringe.BUCKETS] > 100
     assert fringe_holds(one)
