@@ -72,9 +72,10 @@ def change_hands(m: Model, d: Dense, entering: int, vacant: int) -> None:
         since[slot] = version
         local[slot] = name
         slot_of[name] = slot
-        log[noted] = slot
-        noted += not logged[slot]
-        logged[slot] = True
+        if not logged[slot]:
+            logged[slot] = True
+            log[noted] = slot
+            noted += 1
     for i in range(entering, vacant):
         slot = ordering[i]
         if local[slot] >= 0:
@@ -95,9 +96,10 @@ def change_hands(m: Model, d: Dense, entering: int, vacant: int) -> None:
             slot_of[local[slot]] = slot
         weight[active] = 0.0
         active -= 1
-        log[noted] = slot
-        noted += not logged[slot]
-        logged[slot] = True
+        if not logged[slot]:
+            logged[slot] = True
+            log[noted] = slot
+            noted += 1
     m.counts[ACTIVE], d.tally[LOGGED] = active, noted
 
 
