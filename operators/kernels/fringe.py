@@ -41,6 +41,8 @@ _IN_PLACE = (1 << _PLACE) - 1
 _MOST = 4096
 _FILLING = 64
 """At most so many buckets, of about so many slots each."""
+_SPARE = 8
+"""Room that a bucket has in any case, beside half as much again as it holds."""
 _UNEVEN = 1024
 """A bucket of more is too many, if it has an eighth of the list too."""
 
@@ -72,12 +74,13 @@ class Fringe(NamedTuple):
 
 def fringe_for(slots: int, notes: int) -> Fringe:
     """With room for so many slots and notes; nothing is listed."""
+    buckets = min(max(slots // _FILLING, 1), _MOST)
     return Fringe(
         counts=np.zeros(7, dtype=np.int64),
         per=np.zeros(1),
-        start=np.zeros(_MOST + 1, dtype=np.int64),
-        filled=np.zeros(_MOST, dtype=np.int64),
-        slot=np.zeros(slots + slots // 2 + 8 * _MOST, dtype=np.int32),
+        start=np.zeros(buckets + 1, dtype=np.int64),
+        filled=np.zeros(buckets, dtype=np.int64),
+        slot=np.zeros(slots + slots // 2 + _SPARE * buckets, dtype=np.int32),
         where=np.zeros(slots + 1, dtype=np.int64),
         near=np.zeros(slots + 1, dtype=np.int32),
         moves=np.zeros(notes + 1, dtype=np.int32),
@@ -179,7 +182,7 @@ def _list_smallest(fringe: Fringe, m: Model, wanted: int, needed: int) -> bool:
     active = m.counts[ACTIVE]
     if wanted >= active:
         return _list_below(fringe, m, int(_NO_SIGN), 0, 1)
-    buckets = min(max(wanted // _FILLING, 1), _MOST)
+    buckets = min(max(wanted // _FILLING, 1), len(fringe.filled))
     base, bound = _bound_for(m, wanted, max(active // _SAMPLE, 1))
     even = _list_below(fringe, m, bound, base, buckets)
     if fringe.counts[LISTED] < min(needed, active):  # the sample was not like the rest
@@ -219,7 +222,7 @@ def _list_below(fringe: Fringe, m: Model, bound: int, base: int, buckets: int) -
         filled[g] += 1
     largest = 0
     for g in range(buckets):
-        start[g + 1] = start[g] + filled[g] + filled[g] // 2 + 8
+        start[g + 1] = start[g] + filled[g] + filled[g] // 2 + _SPARE
         largest = max(largest, filled[g])
         filled[g] = 0
     for i in range(count):
