@@ -482,6 +482,25 @@ def test_slots_of_what_the_threshold_has_overtaken_are_taken_over() -> None:
     assert len(model.state()["names"]) <= 3 * len(model.selected) + 2 * new
 
 
+def test_at_the_limit_it_does_not_matter_which_slots_were_taken_over() -> None:
+    """More weights than a few rows pay for: which newcomers come in must not follow from the order of slots."""
+    rows, names, nnz = 400, 3000, 30
+    rng = np.random.default_rng(6)
+    columns = np.stack([rng.choice(names, nnz, replace=False) for _ in range(rows)])
+    values, y = rng.normal(size=columns.shape), rng.choice([-1, 1], size=rows)
+    scores = []
+    for _ in range(3):
+        order = np.stack([rng.permutation(nnz) for _ in range(rows)])
+        model = FOBOS(eta=0.1, lam=0.02, schedule="constant", max_features=600)
+        at, x = np.take_along_axis(columns, order, axis=1), np.take_along_axis(values, order, axis=1)
+        indptr, named = np.arange(rows + 1) * nnz, tuple(map(str, range(names)))
+        batch = InstanceBatch.from_csr(indptr, at.ravel(), x.ravel(), y, names=named)
+        scores.append(model.prequential(batch))
+        assert model.metrics()["values_ignored"] > 0
+        assert len(model.state()["names"]) <= 600
+    np.testing.assert_allclose(scores[1:], [scores[0]] * 2, atol=1e-12)
+
+
 @pytest.mark.parametrize("make", [PA, PAObjective, PAL2, PAL1, NORMA, FOBOS])
 def test_values_at_the_ends_of_the_range_stay_finite(make: Any) -> None:
     largest, smallest = float(np.finfo(np.float64).max), 5e-324
