@@ -197,7 +197,8 @@ class Growth:
 
     def of(self, new: Callable[[], Callable[[InstanceBatch], Any]]) -> tuple[float, list[Any]]:
         """The ratio, and what the learners returned, few and many."""
-        learners, returned = [new() for _ in NAMES], [[] for _ in NAMES]  # type: ignore[var-annotated]  # of anything
+        learners = [new() for _ in NAMES]
+        returned: list[list[Any]] = [[] for _ in NAMES]
         for learn, first in zip(learners, self._first, strict=True):
             learn(first)
 
