@@ -155,8 +155,8 @@ def bare(given: dict[str, Any]) -> dict[str, Any]:
 def flow(given: dict[str, Any]) -> dict[str, Any]:
     from sluiceway.flows import run as running
     from sluiceway.flows.settings import Settings
-    from sluiceway.flows.topics.sink import LaneSink
-    from sluiceway.flows.topics.source import LaneSource
+    from sluiceway.flows.sink import LaneSink
+    from sluiceway.flows.source import LaneSource
 
     url = f"kafka://{given['bootstrap']}/"
     topics = {"instances": url + given["topics"]["instances"], "selections": url + given["topics"]["selections"]}

@@ -23,7 +23,6 @@ import bytewax.operators as op
 import orjson
 from bytewax.dataflow import Dataflow
 
-from sluiceway import kafka
 from sluiceway.errors import SettingsError
 from sluiceway.flows.graph import SINK, SOURCE, Decode, Running, decoding, open_reader, sink
 from sluiceway.flows.joined import JoinedPoll, JoinedReader, KafkaProgress, Looking, Selection, StoreProgress
@@ -31,13 +30,15 @@ from sluiceway.flows.preflight import Surroundings
 from sluiceway.flows.recovery import MANIFEST, read_json
 from sluiceway.flows.run import Work
 from sluiceway.flows.settings import MAX_NAME, FlowSection, Settings
-from sluiceway.flows.topics.directory import DirectoryReader, partition_count
-from sluiceway.flows.topics.kafka_source import KafkaReader, first_offset
-from sluiceway.flows.topics.source import Reader, TopicSource
-from sluiceway.flows.topics.url import DirectoryTopic, KafkaTopic, Topic
+from sluiceway.flows.source import Reader, TopicSource
 from sluiceway.operators.adapters.failure import noted
 from sluiceway.schemas import decode
 from sluiceway.schemas.lane import LaneOutput, OutRecord, RawPoll, lane_key
+from sluiceway.topics import kafka
+from sluiceway.topics.directory import partition_count
+from sluiceway.topics.directory_reader import DirectoryReader
+from sluiceway.topics.kafka_reader import KafkaReader, first_offset
+from sluiceway.topics.url import DirectoryTopic, KafkaTopic, Topic
 
 SUFFIX = "-apply"
 LONG_NUMBER = re.compile(rb"\d{19}")

@@ -16,13 +16,8 @@ from bytewax.dataflow import Dataflow
 from sluiceway.flows.preflight import Surroundings, look_around
 from sluiceway.flows.progress import Progress
 from sluiceway.flows.settings import Settings
-from sluiceway.flows.topics.bounds import Bounds
-from sluiceway.flows.topics.directory import DirectoryLane, DirectoryOutput, DirectoryReader, directory_bounds
-from sluiceway.flows.topics.kafka_sink import RECORD_OVERHEAD, IdempotentLane, KafkaOutput, TransactionalLane
-from sluiceway.flows.topics.kafka_source import KafkaReader, kafka_bounds
-from sluiceway.flows.topics.sink import TopicSink, Writer, WriterState
-from sluiceway.flows.topics.source import Reader, TopicSource
-from sluiceway.flows.topics.url import DirectoryTopic, KafkaTopic
+from sluiceway.flows.sink import TopicSink, Writer, WriterState
+from sluiceway.flows.source import Reader, TopicSource
 from sluiceway.operators.adapters.failure import noted
 from sluiceway.operators.adapters.lanes import select
 from sluiceway.operators.stages.column_stream import ColumnStreamConfig
@@ -35,6 +30,12 @@ from sluiceway.schemas.decode import Decoder
 from sluiceway.schemas.decode_columns import ColumnDecoder
 from sluiceway.schemas.lane import LaneBatch, RawPoll, lane_key
 from sluiceway.schemas.refusal import NamedBy
+from sluiceway.topics.bounds import Bounds
+from sluiceway.topics.directory_reader import DirectoryReader, directory_bounds
+from sluiceway.topics.directory_writer import DirectoryLane, DirectoryOutput
+from sluiceway.topics.kafka_reader import KafkaReader, kafka_bounds
+from sluiceway.topics.kafka_writer import RECORD_OVERHEAD, IdempotentLane, KafkaOutput, TransactionalLane
+from sluiceway.topics.url import DirectoryTopic, KafkaTopic
 
 SOURCE, SINK = "source", "sink"
 

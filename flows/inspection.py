@@ -12,12 +12,12 @@ from typing import Any
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from sluiceway import kafka
 from sluiceway.errors import FlowError, SettingsError
 from sluiceway.flows.recovery import MANIFEST, read_checkpoint, read_json
-from sluiceway.flows.topics.directory import partition_count, partition_path
-from sluiceway.flows.topics.url import DirectoryTopic, Topic
 from sluiceway.operators import registry
+from sluiceway.topics import kafka
+from sluiceway.topics.directory import partition_count, partition_path
+from sluiceway.topics.url import DirectoryTopic, Topic
 
 SOURCE_STEP, LANES_STEP = ".source", ".lanes"
 READ_SECONDS = 15.0

@@ -18,13 +18,13 @@ from typing import NamedTuple, Protocol
 import orjson
 from confluent_kafka import KafkaException, TopicPartition
 
-from sluiceway import kafka
 from sluiceway.errors import FlowError
 from sluiceway.flows.graph import SOURCE
 from sluiceway.flows.recovery import Store
-from sluiceway.flows.topics.source import Reader
-from sluiceway.flows.topics.url import KafkaTopic
+from sluiceway.flows.source import Reader
 from sluiceway.schemas.lane import RawPoll
+from sluiceway.topics import kafka
+from sluiceway.topics.url import KafkaTopic
 
 logger = logging.getLogger("sluiceway.apply")
 

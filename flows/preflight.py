@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from confluent_kafka.admin import NewTopic
 
-from sluiceway import kafka
 from sluiceway.errors import FlowError, SettingsError
 from sluiceway.flows.settings import Settings
-from sluiceway.flows.topics.directory import create_directory_topic, partition_count
-from sluiceway.flows.topics.url import DirectoryTopic, KafkaTopic
+from sluiceway.topics import kafka
+from sluiceway.topics.directory import create_directory_topic, partition_count
+from sluiceway.topics.url import DirectoryTopic, KafkaTopic
 
 WEEK_MS = 7 * 86_400_000
 HEADROOM = 65_536

@@ -25,7 +25,7 @@ import orjson
 from bytewax.recovery import RecoveryConfig, init_db_dir
 
 from sluiceway.errors import FlowError, SettingsError
-from sluiceway.flows.topics.bounds import Bounds
+from sluiceway.topics.bounds import Bounds
 
 STORE_VERSION = 1
 MANIFEST = "sluiceway.json"

@@ -14,7 +14,6 @@ from bytewax.dataflow import Dataflow
 from bytewax.recovery import InconsistentPartitionsError, MissingPartitionsError, NoPartitionsError
 from bytewax.run import cli_main
 
-from sluiceway import kafka
 from sluiceway.errors import FlowError, SettingsError, SluicewayError
 from sluiceway.flows.graph import Running, build, progress_topic, resolve_bounds, sink_step, source_step
 from sluiceway.flows.preflight import Surroundings, look_around
@@ -22,12 +21,13 @@ from sluiceway.flows.progress import Progress
 from sluiceway.flows.recovery import Store, is_panic
 from sluiceway.flows.settings import Settings
 from sluiceway.flows.stopping import Stop
-from sluiceway.flows.topics.bounds import Bounds
-from sluiceway.flows.topics.directory import whole_size
-from sluiceway.flows.topics.url import DirectoryTopic
 from sluiceway.operators.adapters.failure import first_failure, forget_failures
 from sluiceway.operators.stages import scale
 from sluiceway.schemas import decode
+from sluiceway.topics import kafka
+from sluiceway.topics.bounds import Bounds
+from sluiceway.topics.directory import whole_size
+from sluiceway.topics.url import DirectoryTopic
 
 DEFAULT_CHECKPOINT_SECONDS = 2.0
 DEFAULT_PARTITIONS = 8

@@ -15,9 +15,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_core import ErrorDetails
 
 from sluiceway.errors import SettingsError
-from sluiceway.flows.topics.url import KafkaTopic, Topic, parse_topic
 from sluiceway.operators import registry
-from sluiceway.positions import parse_position
+from sluiceway.topics.positions import parse_position
+from sluiceway.topics.url import KafkaTopic, Topic, parse_topic
 
 MAX_NAME = 200
 

@@ -26,11 +26,11 @@ from typing import NamedTuple, Self
 import orjson
 from pydantic import ValidationError
 
-from sluiceway import kafka as broker
 from sluiceway.errors import FlowError, SettingsError
-from sluiceway.feeds import Entry, Feed, open_feed
 from sluiceway.schemas.encode import SNAPSHOT_SCHEMA
 from sluiceway.schemas.records import Snapshot
+from sluiceway.topics import kafka as broker
+from sluiceway.topics.feeds import Entry, Feed, open_feed
 
 __all__ = ["SplitStreamError", "StreamName", "Subscription", "latest", "subscribe"]
 

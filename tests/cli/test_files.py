@@ -10,7 +10,7 @@ import pytest
 
 from sluiceway.errors import SettingsError
 from sluiceway.files import Columns, Lines, Row, format_of, read_rows
-from sluiceway.partitioner import murmur2, partition_of
+from sluiceway.topics.partitioner import murmur2, partition_of
 
 
 def rows(tmp_path: Path, name: str, text: str | bytes, **columns: Any) -> list[Row]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sluiceway.partitioner import partition_of
+from sluiceway.topics.partitioner import partition_of
 from tests.cli.calling import Call
 from tests.cli.test_watch import HISTORY, snapshot
 from tests.support import Topics, produce, read_committed
@@ -122,7 +122,7 @@ def test_retire_writes_the_tombstone_where_the_snapshots_are(topics: Topics, cal
 @pytest.fixture
 def nobody(monkeypatch: pytest.MonkeyPatch) -> str:
     """An address where nothing listens."""
-    monkeypatch.setattr("sluiceway.kafka.ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr("sluiceway.topics.kafka.ANSWER_SECONDS", 1.0)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         return f"127.0.0.1:{taken.getsockname()[1]}"
@@ -157,7 +157,7 @@ def test_a_broker_that_is_not_there(nobody: str, tmp_path: Path, call: Call) -> 
 @pytest.mark.parametrize("verb", [["watch"], ["watch", "--once"], ["inspect"], ["retire", "f/s"]])
 def test_a_broker_that_is_not_there_is_one_line(nobody: str, verb: list[str]) -> None:
     """In a process of its own: what the client library logs goes to the same place."""
-    code = "import sluiceway.kafka, sluiceway.cli; sluiceway.kafka.ANSWER_SECONDS = 1.0; sluiceway.cli.main()"
+    code = "import sluiceway.cli, sluiceway.topics.kafka as k; k.ANSWER_SECONDS = 1.0; sluiceway.cli.main()"
     command = [sys.executable, "-c", code, *verb, f"kafka://{nobody}/t"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from sluiceway.partitioner import partition_of
+from sluiceway.topics.partitioner import partition_of
 from tests.cli.calling import Call, Terminal
 from tests.support.flow import Running, sluiceway, toml
 

@@ -15,9 +15,10 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 import sluiceway
-from sluiceway import SettingsError, SplitStreamError, UnreachableError, feeds, kafka
-from sluiceway.flows.topics.url import KafkaTopic
-from sluiceway.positions import Position
+from sluiceway import SettingsError, SplitStreamError, UnreachableError
+from sluiceway.topics import feeds, kafka
+from sluiceway.topics.positions import Position
+from sluiceway.topics.url import KafkaTopic
 from tests.client.follower import handled
 from tests.client.snapshots import key, record, value
 from tests.support import Broker, Topics, produce, read_committed
@@ -207,7 +208,7 @@ def test_mistakes_are_sentences(topics: Topics, monkeypatch: pytest.MonkeyPatch)
         sluiceway.latest(url(topics, topic))
     with pytest.raises(SettingsError, match=r"start 99 lies outside of what partition 0 of topic .* holds, 0 to 1"):
         sluiceway.subscribe(url(topics, topic), start=99)
-    monkeypatch.setattr("sluiceway.kafka.ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr("sluiceway.topics.kafka.ANSWER_SECONDS", 1.0)
     with pytest.raises(UnreachableError, match=r"no Kafka broker answers at 127\.0\.0\.1:9 within 1 s"):
         sluiceway.latest("kafka://127.0.0.1:9/selections", kafka={"log_level": 0})
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sluiceway import SplitStreamError
 from sluiceway.client import Subscription, _Mark, _Streams
-from sluiceway.feeds import Entry
+from sluiceway.topics.feeds import Entry
 from tests.client.snapshots import key, value
 
 History = Sequence[int | None]

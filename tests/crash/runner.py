@@ -27,10 +27,12 @@ from typing import Any
 import orjson
 
 from sluiceway import cli
-from sluiceway.flows import graph, recovery
-from sluiceway.flows.topics import directory, kafka_sink, kafka_source, sink
+from sluiceway.flows import graph, recovery, sink
 from sluiceway.operators.stages.lane import Lane
 from sluiceway.schemas.lane import LaneOutput
+from sluiceway.topics import directory_reader, directory_writer
+from sluiceway.topics import kafka_reader as kafka_source
+from sluiceway.topics import kafka_writer as kafka_sink
 
 DEADLINE = 600.0
 """No run takes this long: one that hangs shows where, and ends."""
@@ -88,10 +90,10 @@ class Placed:
         for writer, commit in (
             (kafka_sink.TransactionalLane, "_commit"),
             (kafka_sink.IdempotentLane, "commit"),
-            (directory.DirectoryLane, "commit"),
+            (directory_writer.DirectoryLane, "commit"),
         ):
             wrap(writer, commit, self._around_commit)
-        wrap(directory._PartitionFile, "append", self._around_append)
+        wrap(directory_writer._PartitionFile, "append", self._around_append)
         wrap(recovery, "init_db_dir", self._around_creation)
 
     def _around_creation(self, original: Any) -> Any:
@@ -197,9 +199,9 @@ class Pace:
         self._last: dict[int, float] = {}
 
     def patch(self) -> None:
-        for module in (kafka_source, directory):
+        for module in (kafka_source, directory_reader):
             wrap(module, "RECORDS_A_POLL", lambda original: self._records)
-        for reader in (kafka_source.KafkaReader, directory.DirectoryReader):
+        for reader in (kafka_source.KafkaReader, directory_reader.DirectoryReader):
             wrap(reader, "poll", self._around_poll)
 
     def _around_poll(self, original: Any) -> Any:
@@ -244,7 +246,7 @@ def tell_of_skipped(report: Report) -> None:
         return append
 
     wrap(kafka_sink._Producing, "_send", around_send)
-    wrap(directory._PartitionFile, "append", around_append)
+    wrap(directory_writer._PartitionFile, "append", around_append)
 
 
 def tell_of_commits(report: Report) -> None:

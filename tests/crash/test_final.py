@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from sluiceway.flows.topics.kafka_sink import KafkaOutput, TransactionalLane
-from sluiceway.kafka import TopicInfo
 from sluiceway.schemas.lane import LaneOutput, OutRecord
+from sluiceway.topics.kafka import TopicInfo
+from sluiceway.topics.kafka_writer import KafkaOutput, TransactionalLane
 from tests.support import Topics, read_committed
 
 END = 10

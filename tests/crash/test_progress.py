@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from sluiceway.flows.topics.kafka_sink import KafkaOutput, TransactionalLane
-from sluiceway.kafka import TopicInfo
 from sluiceway.schemas.lane import LaneOutput, OutRecord
+from sluiceway.topics.kafka import TopicInfo
+from sluiceway.topics.kafka_writer import KafkaOutput, TransactionalLane
 from tests.support import Topics, read_committed
 
 

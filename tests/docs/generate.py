@@ -22,9 +22,9 @@ from sluiceway.flows import apply, graph, settings
 from sluiceway.flows.diagram import mermaid
 from sluiceway.flows.preflight import look_around
 from sluiceway.flows.recovery import MANIFEST
-from sluiceway.flows.topics.bounds import Bounds
 from sluiceway.operators import registry
 from sluiceway.schemas.refusal import ERROR_CLASSES
+from sluiceway.topics.bounds import Bounds
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"

@@ -11,17 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluiceway.errors import FlowError
-from sluiceway.flows.topics.directory import (
-    DirectoryLane,
-    DirectoryOutput,
-    DirectoryReader,
-    create_directory_topic,
-    directory_bounds,
-    partition_count,
-    partition_path,
-)
-from sluiceway.flows.topics.url import DirectoryTopic
 from sluiceway.schemas.lane import LaneOutput, OutRecord
+from sluiceway.topics.directory import create_directory_topic, partition_count, partition_path
+from sluiceway.topics.directory_reader import DirectoryReader, directory_bounds
+from sluiceway.topics.directory_writer import DirectoryLane, DirectoryOutput
+from sluiceway.topics.url import DirectoryTopic
 
 
 @pytest.fixture

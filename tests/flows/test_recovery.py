@@ -19,9 +19,9 @@ from sluiceway.flows.preflight import look_around
 from sluiceway.flows.recovery import Store
 from sluiceway.flows.run import _bounds
 from sluiceway.flows.settings import Settings
-from sluiceway.flows.topics.bounds import Bounds
-from sluiceway.flows.topics.directory import create_directory_topic, partition_path
-from sluiceway.flows.topics.url import DirectoryTopic
+from sluiceway.topics.bounds import Bounds
+from sluiceway.topics.directory import create_directory_topic, partition_path
+from sluiceway.topics.url import DirectoryTopic
 
 OURS: dict[str, Any] = {
     "flow": "f", "input": "dir:/t", "input_partitions": 1, "operator": "ofs", "params": {"k": 3, "eta": 0.2},

@@ -9,8 +9,8 @@ import pytest
 
 from sluiceway.errors import SettingsError
 from sluiceway.flows.settings import Settings
-from sluiceway.flows.topics.url import DirectoryTopic, KafkaTopic, parse_topic
-from sluiceway.positions import Position, parse_position
+from sluiceway.topics.positions import Position, parse_position
+from sluiceway.topics.url import DirectoryTopic, KafkaTopic, parse_topic
 
 GOOD: dict[str, dict[str, Any]] = {
     "flow": {"name": "spam-eu"},

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from sluiceway.flows.source import Reader, TopicSource
 from sluiceway.flows.stopping import Stop
-from sluiceway.flows.topics.source import Reader, TopicSource
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from sluiceway import kafka
 from sluiceway.errors import FlowError
+from sluiceway.topics import kafka
 from tests.crash.harness import positions
 from tests.kafka.expected import assert_exact, instances
 from tests.kafka.test_positions import committed

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, Message, Producer
 
-from sluiceway import kafka
-from sluiceway.flows.topics.kafka_source import KafkaReader
-from sluiceway.flows.topics.url import KafkaTopic
+from sluiceway.topics import kafka
+from sluiceway.topics.kafka_reader import KafkaReader
+from sluiceway.topics.url import KafkaTopic
 from tests.kafka.expected import assert_exact, instances
 from tests.support import Broker, Topics, produce
 from tests.support.flow import KafkaFlow, Running

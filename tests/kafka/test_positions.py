@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from sluiceway.errors import FlowError, SettingsError
-from sluiceway.flows.topics.kafka_source import KafkaReader, kafka_bounds
-from sluiceway.flows.topics.url import KafkaTopic
+from sluiceway.topics.kafka_reader import KafkaReader, kafka_bounds
+from sluiceway.topics.url import KafkaTopic
 from tests.support import Topics
 from tests.support.flow import KafkaFlow
 

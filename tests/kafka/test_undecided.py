@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from sluiceway import kafka
+from sluiceway.topics import kafka
 from tests.kafka.expected import instances
 from tests.support import Topics, produce
 from tests.support.flow import KafkaFlow

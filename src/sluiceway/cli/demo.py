@@ -141,9 +141,9 @@ class _Demo:
         import orjson
         from rich.progress import track
 
-        from sluiceway.flows.topics.append import DirectoryAppender
-        from sluiceway.flows.topics.directory import create_directory_topic
-        from sluiceway.flows.topics.url import DirectoryTopic
+        from sluiceway.topics.append import DirectoryAppender
+        from sluiceway.topics.directory import create_directory_topic
+        from sluiceway.topics.url import DirectoryTopic
 
         topic = settings.source
         assert isinstance(topic, DirectoryTopic)
@@ -279,9 +279,9 @@ class _Following:
     def _look(self) -> list[View]:
         """The snapshots that have come since."""
         from sluiceway.cli.screen import View
-        from sluiceway.flows.topics.directory import DirectoryReader
-        from sluiceway.flows.topics.url import DirectoryTopic
         from sluiceway.schemas.records import Snapshot
+        from sluiceway.topics.directory_reader import DirectoryReader
+        from sluiceway.topics.url import DirectoryTopic
 
         topic = self._settings.outputs["selections"]
         assert isinstance(topic, DirectoryTopic)

@@ -172,7 +172,7 @@ def _inspect_topic(url: str, given: list[str] | None, *, as_json: bool) -> None:
     from dataclasses import asdict
 
     from sluiceway.flows.inspection import read_topic
-    from sluiceway.flows.topics.url import parse_topic
+    from sluiceway.topics.url import parse_topic
 
     report = read_topic(parse_topic(url), kafka_settings(given))
     if as_json:

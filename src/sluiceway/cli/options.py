@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from sluiceway.kafka import Config
+    from sluiceway.topics.kafka import Config
 
 KafkaSettings = Annotated[
     list[str] | None,

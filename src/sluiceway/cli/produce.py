@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
 
     from sluiceway.files import Lines, Row
-    from sluiceway.flows.topics.url import DirectoryTopic, KafkaTopic
-    from sluiceway.kafka import Config
+    from sluiceway.topics.kafka import Config
+    from sluiceway.topics.url import DirectoryTopic, KafkaTopic
 
 FLUSH_SECONDS = 0.2
 
@@ -84,7 +84,7 @@ def produce(
     from sluiceway.cli.screen import counted
     from sluiceway.errors import SettingsError
     from sluiceway.files import Columns, Lines, format_of, read_rows
-    from sluiceway.flows.topics.url import KafkaTopic, parse_topic
+    from sluiceway.topics.url import KafkaTopic, parse_topic
 
     if rate is not None and not 0 < rate < 1e9:
         raise SettingsError(f"--rate must lie above 0 and below a billion, not {rate:g}")
@@ -204,9 +204,9 @@ class _DirectorySink:
         import orjson
 
         from sluiceway.errors import SettingsError
-        from sluiceway.flows.topics.append import DirectoryAppender
-        from sluiceway.flows.topics.directory import create_directory_topic, partition_count
-        from sluiceway.partitioner import partition_of
+        from sluiceway.topics.append import DirectoryAppender
+        from sluiceway.topics.directory import create_directory_topic, partition_count
+        from sluiceway.topics.partitioner import partition_of
 
         found = partition_count(topic)
         if found is None:
@@ -242,8 +242,8 @@ class _KafkaSink:
     def __init__(self, topic: KafkaTopic, settings: Config, partitions: int | None) -> None:
         from confluent_kafka.admin import NewTopic
 
-        from sluiceway import kafka
         from sluiceway.errors import SettingsError
+        from sluiceway.topics import kafka
 
         info = kafka.describe_topics(topic.bootstrap, settings, [topic.name])[topic.name]
         if info is None and partitions is None:
@@ -275,7 +275,7 @@ class _KafkaSink:
         from confluent_kafka import KafkaException
 
         from sluiceway.errors import FlowError
-        from sluiceway.kafka import sentence
+        from sluiceway.topics.kafka import sentence
 
         value = orjson.dumps(row.record)
         while True:
@@ -294,7 +294,7 @@ class _KafkaSink:
 
     def close(self) -> None:
         from sluiceway.errors import FlowError
-        from sluiceway.kafka import SEND_SECONDS
+        from sluiceway.topics.kafka import SEND_SECONDS
 
         left = self._producer.flush(SEND_SECONDS)
         self._check()
@@ -303,7 +303,7 @@ class _KafkaSink:
 
     def _check(self) -> None:
         from sluiceway.errors import FlowError
-        from sluiceway.kafka import sentence
+        from sluiceway.topics.kafka import sentence
 
         if self._failure is not None:
             raise FlowError(f"{self._topic}: a record was not delivered: {sentence(self._failure)}")

@@ -9,8 +9,8 @@ import typer
 from sluiceway.cli.options import Json, KafkaSettings, kafka_settings
 
 if TYPE_CHECKING:
-    from sluiceway.flows.topics.url import KafkaTopic
-    from sluiceway.kafka import Config
+    from sluiceway.topics.kafka import Config
+    from sluiceway.topics.url import KafkaTopic
 
 READ_SECONDS = 60.0
 
@@ -34,7 +34,7 @@ def retire(
     from sluiceway.cli.run import say
     from sluiceway.cli.screen import counted
     from sluiceway.errors import SettingsError
-    from sluiceway.flows.topics.url import DirectoryTopic, parse_topic
+    from sluiceway.topics.url import DirectoryTopic, parse_topic
 
     flow, slash, stream = name.partition("/")
     if not (flow and slash and stream):
@@ -65,7 +65,7 @@ def _find(topic: KafkaTopic, settings: Config, name: str) -> list[int]:
 
     from sluiceway.cli.screen import console
     from sluiceway.errors import FlowError, SettingsError
-    from sluiceway.feeds import open_feed
+    from sluiceway.topics.feeds import open_feed
 
     alive: dict[str, set[int]] = {}
     screen = console(stderr=True)
@@ -101,8 +101,8 @@ def _names(names: list[str]) -> str:
 def _bury(topic: KafkaTopic, settings: Config, name: str, partitions: list[int]) -> None:
     from confluent_kafka import KafkaError, Message
 
-    from sluiceway import kafka
     from sluiceway.errors import FlowError
+    from sluiceway.topics import kafka
 
     failures: list[KafkaError] = []
 

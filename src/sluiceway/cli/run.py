@@ -82,8 +82,8 @@ def execute(
     from sluiceway.errors import SettingsError
     from sluiceway.flows.progress import Progress
     from sluiceway.flows.run import run as run_flow
-    from sluiceway.flows.topics.bounds import Bounds
-    from sluiceway.flows.topics.url import DirectoryTopic
+    from sluiceway.topics.bounds import Bounds
+    from sluiceway.topics.url import DirectoryTopic
 
     if not 0.05 <= checkpoint_every <= 300:
         raise SettingsError(f"--checkpoint-every must lie between 0.05 and 300 seconds, not {checkpoint_every:g}")

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 from sluiceway.errors import SettingsError
-from sluiceway.positions import parse_position
+from sluiceway.topics.positions import parse_position
 
 RECORDS_A_POLL = 1000
 

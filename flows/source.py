@@ -10,9 +10,9 @@ from bytewax.inputs import FixedPartitionedSource, StatefulSourcePartition
 
 from sluiceway.errors import FlowError
 from sluiceway.flows.progress import LaneProgress, Progress
-from sluiceway.flows.topics.bounds import RECORDS_A_POLL
 from sluiceway.operators.adapters.failure import noted
 from sluiceway.schemas.lane import RawPoll, lane_key
+from sluiceway.topics.bounds import RECORDS_A_POLL
 
 PAUSE = timedelta(milliseconds=20)
 """After a poll that took nearly all there was, the next waits: a small item costs as much as a big one."""

@@ -9,13 +9,13 @@ from typing import cast
 
 from confluent_kafka import KafkaError, Message, TopicPartition
 
-from sluiceway import kafka
 from sluiceway.errors import FlowError
-from sluiceway.flows.topics.bounds import RECORDS_A_POLL, Bounds, refuse_future_stop
-from sluiceway.flows.topics.url import KafkaTopic
-from sluiceway.positions import parse_position
 from sluiceway.schemas.arrow import arrow_rows
 from sluiceway.schemas.lane import RawPoll
+from sluiceway.topics import kafka
+from sluiceway.topics.bounds import RECORDS_A_POLL, Bounds, refuse_future_stop
+from sluiceway.topics.positions import parse_position
+from sluiceway.topics.url import KafkaTopic
 
 DAY = 86_400.0
 

@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import BinaryIO, Self
 
 from sluiceway.errors import FlowError
-from sluiceway.flows.topics.directory import cut_torn_line, partition_path
-from sluiceway.flows.topics.url import DirectoryTopic
+from sluiceway.topics.directory import cut_torn_line, partition_path
+from sluiceway.topics.url import DirectoryTopic
 
 
 class DirectoryAppender:

@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
 )
 
 from sluiceway.errors import FlowError, SettingsError, UnreachableError
-from sluiceway.positions import Position
+from sluiceway.topics.positions import Position
 
 logger = logging.getLogger("sluiceway.kafka")
 _Client = TypeVar("_Client")

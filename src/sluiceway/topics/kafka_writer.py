@@ -11,14 +11,15 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from sluiceway import kafka
 from sluiceway.errors import FlowError
-from sluiceway.flows.topics.sink import WriterState
 from sluiceway.schemas.lane import LaneOutput, OutRecord
+from sluiceway.topics import kafka
 
+WriterState = dict[str, Any]
 COMMIT_SECONDS = 60.0
 BATCH_BYTES = 1_000_000
 RECORD_OVERHEAD = 200

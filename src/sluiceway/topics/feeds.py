@@ -9,11 +9,12 @@ from typing import NamedTuple, Protocol
 
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, TopicPartition
 
-from sluiceway import kafka
 from sluiceway.errors import FlowError, SettingsError, SluicewayError, UnreachableError
-from sluiceway.flows.topics.directory import DirectoryReader, directory_bounds, partition_count, partition_path
-from sluiceway.flows.topics.url import DirectoryTopic, KafkaTopic, parse_topic
-from sluiceway.positions import Position, parse_position
+from sluiceway.topics import kafka
+from sluiceway.topics.directory import partition_count, partition_path
+from sluiceway.topics.directory_reader import DirectoryReader, directory_bounds
+from sluiceway.topics.positions import Position, parse_position
+from sluiceway.topics.url import DirectoryTopic, KafkaTopic, parse_topic
 
 LOOK_FOR_PARTITIONS_SECONDS = 30.0
 """Partitions added to a topic are found within this time, and read from their beginning."""

@@ -1,0 +1,131 @@
+"""Appending one lane's records to its partition file in each directory topic.
+
+One flow writes a directory topic; what it wrote after its last commit stays, and is compared with what it writes again
+after a crash.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from sluiceway.errors import FlowError
+from sluiceway.schemas import encode
+from sluiceway.schemas.lane import LaneOutput, OutRecord
+from sluiceway.topics.directory import cut_torn_line, partition_path
+from sluiceway.topics.url import DirectoryTopic
+
+
+class DirectoryOutput(NamedTuple):
+    """A directory topic to be written."""
+
+    carries: str
+    topic: DirectoryTopic
+    begins: tuple[int, ...]
+    """By lane, where to begin if the checkpoint does not know it."""
+
+
+class DirectoryLane:
+    """Appends one lane's records to its partition file in each directory topic.
+
+    Its state is how much of each topic is written: after a clean end, outputs may come, go and change. One that the
+    state does not know begins where it ended when the run began, which a crash does not forget.
+    """
+
+    def __init__(self, lane: int, outputs: Sequence[DirectoryOutput], state: Mapping[str, int] | None) -> None:
+        known = state or {}
+        self._files = {
+            output: _PartitionFile(
+                partition_path(output.topic, lane), known.get(output.topic.identity, output.begins[lane])
+            )
+            for output in outputs
+        }
+
+    def write(self, output: LaneOutput) -> None:
+        for target, file in self._files.items():
+            records: list[OutRecord] = getattr(output, target.carries)
+            if target.carries == "selections":
+                records = records + output.finals
+            if records:
+                line = encode.dead_letter_line if target.carries == "dead_letters" else _value
+                file.append(b"".join(line(record) + b"\n" for record in records))
+
+    def commit(self) -> dict[str, int]:
+        return {output.topic.identity: file.sync() for output, file in self._files.items()}
+
+    def close(self) -> None:
+        for file in self._files.values():
+            file.close()
+
+
+def _value(record: OutRecord) -> bytes:
+    assert record.value is not None  # snapshots and predictions always have one
+    return record.value
+
+
+class _PartitionFile:
+    """An append-only file with one writer; what already stands after `position` must come again as it is."""
+
+    def __init__(self, path: Path, position: int) -> None:
+        self._path = path
+        try:
+            self._file = path.open("r+b", buffering=0)
+        except OSError as problem:
+            raise FlowError(f"{path} cannot be written: {problem.strerror}") from None
+        self._position = position
+        try:
+            self._take()
+        except FlowError:
+            self._file.close()
+            raise
+
+    def _take(self) -> None:
+        """Be the only writer, from the last whole line on."""
+        path, position = self._path, self._position
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise FlowError(f"{path} is being written by another process; a directory topic has one writer") from None
+        size = os.fstat(self._file.fileno()).st_size
+        if size < position:
+            raise FlowError(
+                f"{path} has {size} bytes, but the checkpoint says that {position} were written;"
+                f" restore it, or start anew with another recovery directory and other output topics"
+            )
+        self._standing = cut_torn_line(self._file)
+
+    def append(self, data: bytes) -> None:
+        again = min(self._standing - self._position, len(data))
+        if again > 0:
+            self._file.seek(self._position)
+            if self._file.read(again) != data[:again]:
+                raise FlowError(
+                    f"{self._path}: what the flow writes again differs from what stands after byte {self._position};"
+                    f" have the settings or the input changed since?"
+                )
+        if again < len(data):
+            self._file.seek(self._position + again)
+            view = memoryview(data)[again:]
+            try:
+                while view:
+                    view = view[self._file.write(view) :]
+            except OSError as problem:
+                raise self._unwritable(problem) from None
+        self._position += len(data)
+        self._standing = max(self._standing, self._position)
+
+    def sync(self) -> int:
+        try:
+            os.fsync(self._file.fileno())
+        except OSError as problem:
+            raise self._unwritable(problem) from None
+        return self._position
+
+    def _unwritable(self, problem: OSError) -> FlowError:
+        return FlowError(f"{self._path} cannot be written: {problem.strerror}")
+
+    def close(self) -> None:
+        self._file.close()
