@@ -4,7 +4,7 @@ Which selection an instance gets is a matter of the data alone, never of timing:
 newest snapshot of its stream whose `source` (the next offset to read when it was made) is at most `o`. That is what the
 selecting flow had learnt before it met this instance. `sluiceway.flows.joined` holds it back until that is known.
 
-Nothing is kept in the checkpoint but the position: at a start the selections are read again from the beginning.
+Nothing is kept in the store but the position: when a lane is opened the selections are read again from the beginning.
 """
 
 from __future__ import annotations
@@ -19,28 +19,29 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-import bytewax.operators as op
 import orjson
-from bytewax.dataflow import Dataflow
 
 from sluiceway.errors import SettingsError
-from sluiceway.flows.graph import SINK, SOURCE, Decode, Running, decoding, open_reader, sink
 from sluiceway.flows.joined import JoinedPoll, JoinedReader, KafkaProgress, Looking, Selection, StoreProgress
+from sluiceway.flows.lane_run import Processor
 from sluiceway.flows.preflight import Surroundings
-from sluiceway.flows.recovery import MANIFEST, read_json
-from sluiceway.flows.run import Work
-from sluiceway.flows.settings import MAX_NAME, FlowSection, Settings
-from sluiceway.flows.source import Reader, TopicSource
-from sluiceway.operators.adapters.failure import noted
+from sluiceway.flows.progress import Progress
+from sluiceway.flows.select import decoding
+from sluiceway.flows.settings import APPLY, MAX_NAME, FlowSection, Settings
+from sluiceway.flows.work import OpenReader
 from sluiceway.schemas import decode
-from sluiceway.schemas.lane import LaneOutput, OutRecord, RawPoll, lane_key
+from sluiceway.schemas.lane import LaneBatch, LaneOutput, OutRecord, RawPoll
+from sluiceway.schemas.state import StoredChange
 from sluiceway.topics import kafka
 from sluiceway.topics.directory import partition_count
 from sluiceway.topics.directory_reader import DirectoryReader
+from sluiceway.topics.directory_store import DirectoryStore
 from sluiceway.topics.kafka_reader import KafkaReader, first_offset
+from sluiceway.topics.kafka_store import StateTopic
+from sluiceway.topics.reader import Reader, open_reader
+from sluiceway.topics.store import Restored
 from sluiceway.topics.url import DirectoryTopic, KafkaTopic, Topic
 
-SUFFIX = "-apply"
 LONG_NUMBER = re.compile(rb"\d{19}")
 """What may not fit into 64 bits."""
 READ_DEPTH = 1024
@@ -59,109 +60,127 @@ class ApplySettings(Settings):
             raise SettingsError(f"{path}: the setting topics.applied is missing: it says where applied instances go")
         if settings.topics.instances is None:
             raise SettingsError(f"{path}: the flow selects from columns: there are no instances to apply it to")
-        name = settings.flow.name + SUFFIX
+        name = settings.flow.name + APPLY
         if len(name) > MAX_NAME:
             raise SettingsError(
-                f"{path}: flow.name has {len(name) - len(SUFFIX)} characters: to be applied it may have"
-                f" {MAX_NAME - len(SUFFIX)}, for applying is a flow of its own, called {SUFFIX!r} after it"
+                f"{path}: flow.name has {len(name) - len(APPLY)} characters: to be applied it may have"
+                f" {MAX_NAME - len(APPLY)}, for applying is a flow of its own, called {APPLY!r} after it"
             )
         return settings.model_copy(update={"flow": FlowSection(name=name)})
 
+    def _refuse_unfit_state(self) -> None:
+        """`topics.state` is the selecting flow's, which looks at it itself."""
+
+    @property
+    def selecting(self) -> Settings:
+        """The selecting flow's own settings."""
+        given = {name: getattr(self, name) for name in Settings.model_fields}
+        return Settings.model_construct(**{**given, "flow": FlowSection(name=self.flow.name.removesuffix(APPLY))})
+
     @property
     def selecting_flow(self) -> str:
-        return self.flow.name.removesuffix(SUFFIX)
+        return self.flow.name.removesuffix(APPLY)
 
     @property
     def output_urls(self) -> dict[str, str]:
         return {} if self.topics.applied is None else {"applied": self.topics.applied}
 
     @property
+    def state(self) -> Topic:
+        """Where applying keeps its position: beside what it writes."""
+        applied = self.outputs["applied"]
+        if isinstance(applied, KafkaTopic):
+            return KafkaTopic(applied.bootstrap, f"{self.flow.name}.state")
+        return DirectoryTopic(applied.path.with_name(applied.path.name + ".state"))
+
+    @property
     def selections(self) -> Topic:
         return self.topic(self.topics.selections)
 
 
-def work(flow_store: Path | None = None) -> Work:
-    """What `run` does to apply; `flow_store` is the selecting flow's recovery store, needed for directory topics."""
+class Applying:
+    """The work of `sluiceway apply`."""
 
-    def build_it(settings: Settings, running: Running) -> Dataflow:
+    step = "apply"
+
+    def belongs_to(self, settings: Settings, around: Surroundings) -> dict[str, Any]:
+        """What makes the output what it is."""
         assert isinstance(settings, ApplySettings)
-        return build(settings, running, flow_store)
+        return {
+            "flow": settings.flow.name,
+            "input": settings.source.identity,
+            "input_id": around.input_id,
+            "selections": settings.selections.identity,
+            "stream": settings.input.stream,
+            "classes": settings.input.classes,
+            "feature_names": settings.input.feature_names,
+        }
 
-    return Work(build=build_it, belongs_to=_belongs_to, prepare=_warm_up)
+    def prepare(self, settings: Settings, on_compile: Callable[[], None] | None) -> None:
+        if on_compile is not None and not decode.is_compiled():
+            on_compile()
+        decode.warm_up()
 
+    def reader(self, settings: Settings, around: Surroundings, progress: Progress) -> OpenReader:
+        """Instances and what is selected for them."""
+        assert isinstance(settings, ApplySettings)
+        look_at = _refuse_unfit(settings, around)
+        flow, selections = settings.selecting_flow, settings.selections
 
-def _warm_up(settings: Settings, on_compile: Callable[[], None] | None) -> None:
-    if on_compile is not None and not decode.is_compiled():
-        on_compile()
-    decode.warm_up()
+        def open_joined(lane: int, start: int, stop: int | None) -> Reader:
+            selected: Reader
+            if isinstance(selections, KafkaTopic):
+                low = first_offset(selections, settings.kafka, lane)
+                selected = KafkaReader(selections, settings.kafka, lane, low, None)
+            else:
+                selected = DirectoryReader(selections, lane, 0, None)
+            instances = open_reader(settings.source, settings.kafka, lane, start, stop)
+            return JoinedReader(flow, lane, instances, selected, look_at(lane), partial(progress.tell, lane))
 
+        return open_joined
 
-def build(settings: ApplySettings, running: Running, flow_store: Path | None = None) -> Dataflow:
-    """source (instances and what is selected for them) -> apply -> sink."""
-    around = running.around
-    look_at = _refuse_unfit(settings, around, flow_store)
+    def decode(self, settings: Settings, around: Surroundings) -> Callable[[RawPoll], tuple[RawPoll, LaneBatch]]:
+        decode_poll = decoding(settings, around)
+        return lambda poll: (poll, decode_poll(poll))
 
-    def open_joined(partition: int, position: int | None) -> Reader:
-        selections = settings.selections
-        reader: Reader
-        if isinstance(selections, KafkaTopic):
-            low = first_offset(selections, settings.kafka, partition)
-            reader = KafkaReader(selections, settings.kafka, partition, low, None)
-        else:
-            reader = DirectoryReader(selections, partition, 0, None)
-        instances = open_reader(settings, running, partition, position)
-        tell = partial(running.progress.tell, partition)
-        return JoinedReader(settings.selecting_flow, partition, instances, reader, look_at(partition), tell)
-
-    flow = Dataflow(settings.flow.name)
-    polls = op.input(SOURCE, flow, TopicSource(around.lanes, open_joined, running.stopping, running.progress))
-    mapper = Applier(settings.selecting_flow, decoding(settings, around), settings.input.feature_names)
-    outputs = op.map("apply", polls, mapper)
-    op.output(SINK, outputs, sink(settings, around, running))
-    return flow
-
-
-def _belongs_to(settings: Settings, around: Surroundings) -> dict[str, Any]:
-    """What makes the output what it is."""
-    assert isinstance(settings, ApplySettings)
-    return {
-        "flow": settings.flow.name,
-        "input": settings.source.identity,
-        "input_id": around.input_id,
-        "input_partitions": around.lanes,
-        "selections": settings.selections.identity,
-        "stream": settings.input.stream,
-        "classes": settings.input.classes,
-        "feature_names": settings.input.feature_names,
-    }
+    def processor(self, settings: Settings, around: Surroundings) -> Callable[[int, Restored], Processor]:
+        assert isinstance(settings, ApplySettings)
+        flow, names = settings.selecting_flow, settings.input.feature_names
+        return lambda lane, restored: Applier(flow, names)
 
 
-def _refuse_unfit(
-    settings: ApplySettings, around: Surroundings, flow_store: Path | None
-) -> Callable[[int], Looking]:
+APPLYING = Applying()
+
+
+def _refuse_unfit(settings: ApplySettings, around: Surroundings) -> Callable[[int], Looking]:
     """Check what applying needs beyond a run; how to look at the selecting flow's progress, by lane."""
-    instances, selections = settings.source, settings.selections
+    instances, selections, state = settings.source, settings.selections, settings.selecting.state
     if settings.topics.applied == settings.topics.selections:
         raise SettingsError("topics.applied and topics.selections are the same topic")
-    if isinstance(instances, KafkaTopic) and isinstance(selections, KafkaTopic):
-        if settings.output.delivery != "exactly-once":
-            raise SettingsError(
-                "applying needs output.delivery = \"exactly-once\": only then does the selecting flow tell its progress"
-            )
-        found = kafka.describe_topics(selections.bootstrap, settings.kafka, [selections.name])[selections.name]
-        if found is None:
+    look_at: Callable[[int], Looking]
+    if isinstance(instances, KafkaTopic) and isinstance(selections, KafkaTopic) and isinstance(state, KafkaTopic):
+        found = kafka.describe_topics(selections.bootstrap, settings.kafka, [selections.name, state.name])
+        told, kept = found[selections.name], found[state.name]
+        if told is None:
             raise SettingsError(f"topic {selections.name!r} (selections) does not exist on {selections.bootstrap}")
-        count = found.partitions
-    elif isinstance(instances, DirectoryTopic) and isinstance(selections, DirectoryTopic):
-        if flow_store is None:
-            raise SettingsError(
-                "on directory topics only the selecting flow's recovery store knows how far it has come: name it with"
-                " --flow-recovery DIR"
-            )
+        if kept is None:
+            raise SettingsError(f"the flow's state topic {state.name!r} does not exist; run the flow first")
+        count = told.partitions
+        topic = StateTopic(settings.selecting_flow, state.bootstrap, settings.kafka, kept)
+        look_at = partial(KafkaProgress, topic, selections)
+    elif (
+        isinstance(instances, DirectoryTopic)
+        and isinstance(selections, DirectoryTopic)
+        and isinstance(state, DirectoryTopic)
+    ):
         pinned = partition_count(selections)
         if pinned is None:
             raise SettingsError(f"the topic {selections} does not exist; run the flow first")
         count = pinned
+        store = DirectoryStore(settings.selecting_flow, state.path, {}, {})
+        if not store.lanes():
+            raise SettingsError(f"the flow's store {state.path} does not exist; run the flow first")
+        look_at = partial(StoreProgress, store)
     else:
         raise SettingsError("to be applied, instances and selections must both lie on Kafka or both in directories")
     if count < around.lanes:
@@ -169,29 +188,7 @@ def _refuse_unfit(
             f"topic {selections.name!r} (selections) has {count} partitions, the input has {around.lanes}: they are not"
             f" of one flow"
         )
-    if flow_store is not None:
-        _refuse_strange_store(settings, flow_store)
-
-    def look_at(lane: int) -> Looking:
-        if isinstance(selections, KafkaTopic):
-            return KafkaProgress(settings.selecting_flow, instances.name, selections, settings.kafka, lane)
-        assert flow_store is not None
-        return StoreProgress(settings.selecting_flow, flow_store, lane)
-
     return look_at
-
-
-def _refuse_strange_store(settings: ApplySettings, directory: Path) -> None:
-    """Another flow's progress, or a directory that never holds any, would be waited for until the end of days."""
-    if not (directory / MANIFEST).is_file():
-        raise SettingsError(f"--flow-recovery {directory} holds no recovery store; run the flow first, with --recovery")
-    found = read_json(directory / MANIFEST)
-    for name, wanted in (("flow", settings.selecting_flow), ("input", settings.source.identity)):
-        if found.get(name) != wanted:
-            raise SettingsError(
-                f"--flow-recovery {directory} is the store of another flow: its {name} is {found.get(name)!r}, not"
-                f" {wanted!r}"
-            )
 
 
 @dataclass(slots=True)
@@ -202,7 +199,7 @@ class AppliedOutput(LaneOutput):
 
 
 class Applier:
-    """Keeps what is selected in each lane, rebuilt from the selections at every start, and applies it.
+    """Keeps what is selected in a lane, rebuilt from the selections whenever it is opened, and applies it.
 
     A record keeps all its members but the features that are not selected; an array becomes an object. Added are
     `stream` and `selection`: whose selection, and the instance's place; they replace members of these names. Later
@@ -210,26 +207,29 @@ class Applier:
     Records that cannot be read are not here: the selecting flow has sent them to its dead letters.
     """
 
-    def __init__(self, flow: str, decode: Decode, feature_names: Sequence[str] | None) -> None:
+    def __init__(self, flow: str, feature_names: Sequence[str] | None) -> None:
         self._flow = flow
-        self._decode = decode
         self._feature_names = feature_names
-        self._lanes: dict[int, dict[str, deque[Selection]]] = {}
+        self._selected: dict[str, deque[Selection]] = {}
 
-    @noted
-    def __call__(self, poll: RawPoll) -> tuple[str, AppliedOutput]:
-        assert isinstance(poll, JoinedPoll)
-        selected = self._lanes.setdefault(poll.lane, {})
-        for stream, news in poll.news.items():
+    def changes(self) -> Sequence[StoredChange]:
+        return ()
+
+    def process(self, decoded: tuple[RawPoll, LaneBatch]) -> AppliedOutput:
+        poll, batch = decoded
+        selected = self._selected
+        for stream, news in poll.news.items() if isinstance(poll, JoinedPoll) else ():
             known = selected.setdefault(stream, deque())
             known.extend(selection for selection in news if not known or selection.version > known[-1].version)
         output = AppliedOutput(poll.lane, poll.start, poll.stop, poll.end)
-        output.applied = list(self._applied(poll, selected))
-        return lane_key(poll.lane), output
+        output.applied = list(self._applied(poll, batch, selected))
+        return output
 
-    def _applied(self, poll: JoinedPoll, selected: Mapping[str, deque[Selection]]) -> Iterable[OutRecord]:
+    def _applied(
+        self, poll: RawPoll, batch: LaneBatch, selected: Mapping[str, deque[Selection]]
+    ) -> Iterable[OutRecord]:
         streams: dict[int, str] = {}
-        for stream, rows in self._decode(poll).streams:
+        for stream, rows in batch.streams:
             streams |= dict.fromkeys(rows.offset.tolist(), stream)
         for key, value, offset in zip(poll.keys, poll.values, poll.offsets, strict=True):
             if offset not in streams:

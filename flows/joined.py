@@ -12,22 +12,22 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import orjson
 from confluent_kafka import KafkaException, TopicPartition
 
-from sluiceway.errors import FlowError
-from sluiceway.flows.graph import SOURCE
-from sluiceway.flows.recovery import Store
-from sluiceway.flows.source import Reader
+from sluiceway.errors import FlowError, ReopenError
 from sluiceway.schemas.lane import RawPoll
 from sluiceway.topics import kafka
+from sluiceway.topics.directory_store import DirectoryStore
+from sluiceway.topics.kafka_store import Follower, StateTopic
+from sluiceway.topics.reader import Reader
 from sluiceway.topics.url import KafkaTopic
 
 logger = logging.getLogger("sluiceway.apply")
 
+INSTANCES = "instances"
 LOOK_SECONDS = 0.2
 """Between two looks at the selecting flow's progress."""
 QUESTION_SECONDS = 5.0
@@ -46,25 +46,36 @@ class Look(NamedTuple):
 
 
 class KafkaProgress:
-    """The selecting flow's consumer group, asked first, and the end of the selections' partition, asked after it.
+    """The selecting flow's newest commit, read first, and the end of the selections' partition, asked after it.
 
-    The end that counts is the one of all records, committed or not: a transaction's records are written before its
-    offsets are, but may become visible after them. Reading committed records up to that end waits for those.
+    The end that counts is the one of all records, committed or not: a transaction's records are written before it is
+    committed, but may become visible in one topic before they do in another. Reading committed records up to that end
+    waits for those.
     """
 
-    def __init__(self, flow: str, instances: str, selections: KafkaTopic, config: kafka.Config, lane: int) -> None:
-        self._place = TopicPartition(instances, lane)
+    def __init__(self, state: StateTopic, selections: KafkaTopic, lane: int) -> None:
+        self._lane = lane
+        self._state = state
         self._selections = TopicPartition(selections.name, lane)
         self._config = kafka.client_config(
-            selections.bootstrap, config, group_id=flow, enable_auto_commit=False, isolation_level="read_uncommitted"
+            selections.bootstrap,
+            {**state.config, "group.id": "sluiceway-reader"},
+            enable_auto_commit=False,
+            isolation_level="read_uncommitted",
         )
         self._lost = kafka.Lost()
         self._consumer = kafka.new_consumer(self._config)
+        self._following: Follower | None = None
 
     def __call__(self) -> Look | None:
         try:
-            [committed] = self._consumer.committed([self._place], timeout=QUESTION_SECONDS)
+            self._following = self._following or Follower(self._state, [self._lane])
+            self._following.poll()
+            commit = self._following.commits[self._lane]
             marks = self._consumer.get_watermark_offsets(self._selections, timeout=QUESTION_SECONDS)
+        except ReopenError:
+            self._following = None
+            return None
         except KafkaException as problem:
             if problem.args[0].code() in kafka.PASSING:
                 self._lost.noticed()
@@ -74,22 +85,25 @@ class KafkaProgress:
                 return None
             raise FlowError(f"the selecting flow's progress cannot be read: {kafka.sentence(problem)}") from problem
         self._lost.heard()
-        return None if committed.offset < 0 or marks is None else Look(committed.offset, marks[1])
+        position = None if commit is None else commit.positions.get(INSTANCES)
+        return None if position is None or marks is None else Look(position, marks[1])
 
     def close(self) -> None:
         self._consumer.close()
+        if self._following is not None:
+            self._following.close()
 
 
 class StoreProgress:
-    """The last whole checkpoint of the selecting flow: directory topics are synced before it."""
+    """The selecting flow's newest commit: directory topics are synced before it."""
 
-    def __init__(self, flow: str, directory: Path, lane: int) -> None:
-        self._store = Store(directory)
-        self._step = f"{flow}.{SOURCE}"
+    def __init__(self, store: DirectoryStore, lane: int) -> None:
+        self._store = store
         self._lane = lane
 
     def __call__(self) -> Look | None:
-        position = self._store.positions(self._step).get(self._lane)
+        commit = self._store.glance(self._lane).commit
+        position = None if commit is None else commit.positions.get(INSTANCES)
         return None if position is None else Look(position, None)
 
     def close(self) -> None: ...

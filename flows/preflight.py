@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 
 from confluent_kafka.admin import NewTopic
@@ -10,9 +11,13 @@ from sluiceway.errors import FlowError, SettingsError
 from sluiceway.flows.settings import Settings
 from sluiceway.topics import kafka
 from sluiceway.topics.directory import create_directory_topic, partition_count
+from sluiceway.topics.feeds import open_feed
+from sluiceway.topics.kafka_store import DAY_MS, STATE_TOPIC
+from sluiceway.topics.store import choices
 from sluiceway.topics.url import DirectoryTopic, KafkaTopic
 
-WEEK_MS = 7 * 86_400_000
+STATE = "state"
+WEEK_MS = 7 * DAY_MS
 HEADROOM = 65_536
 
 
@@ -25,6 +30,8 @@ class Surroundings:
     """Tells a topic from another one of the same name made later."""
     outputs: dict[str, kafka.TopicInfo]
     """Output topics on Kafka, by what they carry."""
+    state: kafka.TopicInfo | None
+    """The state topic, if the state lies on Kafka."""
 
 
 def look_around(settings: Settings, *, create: bool = False, create_directories: bool = True) -> Surroundings:
@@ -34,9 +41,12 @@ def look_around(settings: Settings, *, create: bool = False, create_directories:
     """
     found = _ask_brokers(settings)
     lanes, input_id = _input(settings, found)
-    missing = {name: topic for name, topic in settings.kafka_topics.items() if found[name] is None}
+    topics = _kafka_topics(settings)
+    missing = {name: topic for name, topic in topics.items() if found[name] is None}
     if missing and create:
-        _create(settings, missing, lanes, found[settings.source_role])
+        if STATE in missing and found.get("selections") is not None:
+            _refuse_lost_state(settings)
+        _create(settings, missing, lanes, found.get(settings.source_role))
         found = _ask_brokers(settings)
     elif missing:
         named = ", ".join(f"{topic.name!r} ({name})" for name, topic in missing.items())
@@ -63,11 +73,61 @@ def look_around(settings: Settings, *, create: bool = False, create_directories:
                 f"topic {output.name!r} ({name}) has {count} partitions, the input has {lanes}: output is written to"
                 f" the partition of its input, so it needs at least as many"
             )
-    return Surroundings(lanes, input_id, outputs)
+    state = found.get(STATE)
+    if state is not None:
+        _refuse_unfit_state(settings, state, lanes)
+    return Surroundings(lanes, input_id, outputs, state)
+
+
+def _kafka_topics(settings: Settings) -> dict[str, KafkaTopic]:
+    state = settings.state
+    return settings.kafka_topics | ({STATE: state} if isinstance(state, KafkaTopic) else {})
+
+
+def _refuse_unfit_state(settings: Settings, info: kafka.TopicInfo, lanes: int) -> None:
+    """A state topic that forgets, or that has other partitions than the input, is none."""
+    topic = settings.state
+    assert isinstance(topic, KafkaTopic)
+    if info.partitions != lanes:
+        raise SettingsError(
+            f"the state topic {info.name!r} has {info.partitions} partitions, the input has {lanes}: a lane's state"
+            f" lies in the partition of its input. Were partitions added? Then keys have moved, and the models of a"
+            f" stream may be split: give the flow another name, or set input.on_new_partitions = \"read\" if no key"
+            f" has moved"
+        )
+    if not (info.readable and info.writable):
+        raise FlowError(f"the state topic {info.name!r} needs READ and WRITE: the broker denies one of them")
+    config = kafka.topic_config(topic.bootstrap, settings.kafka, info.name)
+    policy = config.get("cleanup.policy", "compact")
+    if policy != "compact":
+        raise SettingsError(
+            f"the state topic {info.name!r} has cleanup.policy={policy}, so it would forget states that are in use:"
+            f" set cleanup.policy=compact"
+        )
+    keeps = int(config.get("delete.retention.ms", DAY_MS))
+    if keeps < DAY_MS:
+        raise SettingsError(
+            f"the state topic {info.name!r} has delete.retention.ms={keeps}, so a slow restore could revive what was"
+            f" removed: set it to at least {DAY_MS}"
+        )
+
+
+def _refuse_lost_state(settings: Settings) -> None:
+    """A new state topic beside snapshots of this very flow: the old one was lost."""
+    flow, topic = settings.flow.name, settings.topic(settings.topics.selections)
+    assert isinstance(topic, KafkaTopic)
+    with closing(open_feed(str(topic), "beginning", "end", settings.kafka)) as feed:
+        while not feed.ended:
+            for entry in feed.poll(0.2):
+                if (entry.key or b"").startswith(f"{flow}/".encode()) and entry.value is not None:
+                    raise FlowError(
+                        f"topic {topic.name!r} holds snapshots of {flow!r}, but its state topic"
+                        f" {settings.state.name!r} is gone: restore it (`sluiceway restore`); or {choices(flow)}"
+                    )
 
 
 def _ask_brokers(settings: Settings) -> dict[str, kafka.TopicInfo | None]:
-    topics = settings.kafka_topics
+    topics = _kafka_topics(settings)
     outputs = {topic.bootstrap for name, topic in topics.items() if name != settings.source_role}
     if len(outputs) > 1:
         raise SettingsError(f"the output topics lie on different Kafka clusters ({', '.join(sorted(outputs))})")
@@ -111,10 +171,14 @@ def _create(
         "verdicts": {},
         "dead_letters": roomy,
         "applied": roomy,
+        STATE: dict(STATE_TOPIC),
     }
     bootstrap = next(iter(missing.values())).bootstrap
-    kafka.create_topics(
-        bootstrap,
-        settings.kafka,
-        [NewTopic(topic.name, num_partitions=lanes, config=configs[name]) for name, topic in missing.items()],
-    )
+    new = []
+    for name, topic in missing.items():
+        config, replication = configs[name], -1
+        if name == STATE:  # it must last as long as the broker's own record of transactions
+            replication, isr = kafka.durability(bootstrap, settings.kafka)
+            config = config if isr is None else {**config, "min.insync.replicas": isr}
+        new.append(NewTopic(topic.name, num_partitions=lanes, replication_factor=replication, config=config))
+    kafka.create_topics(bootstrap, settings.kafka, new)

@@ -37,14 +37,24 @@ class Progress:
     waiting: dict[int, str] = field(default_factory=dict)
     """By lane, what it waits for besides its own input."""
     _began: float = 0.0
+    _before: int = 0
+    """Records read of lanes, or openings of lanes, that are over."""
 
     def begin(self) -> None:
         self._began = time.monotonic()
 
     def open(self, lane: int, position: int, stop: int | None) -> LaneProgress:
         """A source begins to read."""
+        before = self.lanes.get(lane)
+        self._before += 0 if before is None else before.records
         opened = self.lanes[lane] = LaneProgress(position, position, stop)
         return opened
+
+    def forget(self, lane: int) -> None:
+        """The lane is another process's now; what was read of it here still counts."""
+        self.waiting.pop(lane, None)
+        gone = self.lanes.pop(lane, None)
+        self._before += 0 if gone is None else gone.records
 
     def tell(self, lane: int, waiting: str | None) -> None:
         """What a lane waits for; None for nothing any more."""
@@ -55,7 +65,7 @@ class Progress:
 
     @property
     def records(self) -> int:
-        return sum(lane.records for lane in self.lanes.copy().values())
+        return self._before + sum(lane.records for lane in self.lanes.copy().values())
 
     @property
     def seconds(self) -> float:

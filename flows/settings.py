@@ -17,9 +17,13 @@ from pydantic_core import ErrorDetails
 from sluiceway.errors import SettingsError
 from sluiceway.operators import registry
 from sluiceway.topics.positions import parse_position
-from sluiceway.topics.url import KafkaTopic, Topic, parse_topic
+from sluiceway.topics.url import DirectoryTopic, KafkaTopic, Topic, parse_topic
 
 MAX_NAME = 200
+APPLY = "-apply"
+"""What a flow's name has after it when it is applied, which is a flow of its own."""
+RESERVED = (".state", ".members", APPLY)
+"""Ends of names that the flow's own topic, group and applying have."""
 
 
 class Section(BaseModel):
@@ -38,7 +42,7 @@ PositionText = Annotated[str, BeforeValidator(_text)]
 
 class FlowSection(Section):
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+$", max_length=MAX_NAME)]
-    """Names the snapshots' flow, the consumer group and the transactions: two running flows never share it."""
+    """Names the snapshots' flow, its state, its consumer groups and its transactions: two flows never share it."""
 
 
 class TopicsSection(Section):
@@ -56,6 +60,9 @@ class TopicsSection(Section):
     """Where records go that cannot be used."""
     applied: str | None = None
     """Where `sluiceway apply` writes; `sluiceway run` does not use it."""
+    state: str | None = None
+    """Where the flow's state lies; by default `<flow>.state` beside Kafka outputs, `<selections>.state` beside
+    directories."""
 
 
 class InputSection(Section):
@@ -77,6 +84,9 @@ class InputSection(Section):
     """An instance with more is a dead letter."""
     max_pending: Annotated[int, Field(ge=0)] = 10_000
     """Unlabelled instances kept per stream for a later label."""
+    on_new_partitions: Literal["stop", "read"] = "stop"
+    """When partitions are added to the input: stop, since keys have moved, or read them too (streams named by their
+    partition, or keys that do not move)."""
 
 
 class WindowSection(Section):
@@ -97,11 +107,6 @@ class EmitSection(Section):
     """A snapshot of every stream at the end of bounded input."""
     top: Annotated[int, Field(ge=1)] = 1000
     """At most so many features in a snapshot, those with the largest weights."""
-
-
-class OutputSection(Section):
-    delivery: Literal["exactly-once", "at-least-once"] = "exactly-once"
-    """Every record once, visible at each checkpoint; or visible at once, with repeats after a crash."""
 
 
 class OperatorSection(BaseModel):
@@ -125,7 +130,6 @@ class Settings(Section):
     operator: OperatorSection
     window: WindowSection | None = None
     emit: EmitSection = EmitSection()
-    output: OutputSection = OutputSection()
     directory: Path = Path()
     """Where relative directories of topics are meant from: the folder of the settings file."""
 
@@ -149,6 +153,11 @@ class Settings(Section):
     def parse(cls, content: Mapping[str, Any], directory: Path = Path()) -> Self:
         """Validate settings given as nested mappings."""
         filled = fill_in(dict(content), "")
+        if isinstance(filled.get("output"), dict) and "delivery" in filled["output"]:
+            raise SettingsError(
+                "output.delivery is gone: output comes exactly once, and `sluiceway run --checkpoint-every` says how"
+                " soon it is visible; leave the setting out"
+            )
         try:
             return cls.model_validate({**filled, "directory": directory})
         except ValidationError as problem:
@@ -159,9 +168,11 @@ class Settings(Section):
         for position in (self.input.start, self.input.stop):
             if position is not None:
                 parse_position(position)
+        self._refuse_reserved_name()
         self._refuse_unfit_topics()
         for url in (self._source_url, *self.output_urls.values()):
             parse_topic(url)
+        self._refuse_unfit_state()
         outputs = [_place(topic) for topic in self.outputs.values()]
         if len(set(outputs)) < len(outputs):
             raise SettingsError("two output topics are the same")
@@ -176,6 +187,28 @@ class Settings(Section):
         self._refuse_unfit_emit()
         self.make_operator()
         return self
+
+    def _refuse_reserved_name(self) -> None:
+        for suffix in RESERVED:
+            if self.flow.name.endswith(suffix):
+                raise SettingsError(
+                    f"flow.name = {self.flow.name!r}: a name must not end in {suffix!r}, which is how a flow's own"
+                    f" {'applying' if suffix == APPLY else 'topic or group'} is called"
+                )
+
+    def _refuse_unfit_state(self) -> None:
+        """The state lies where the output goes: one transaction, or one machine's disk, must hold both."""
+        given = self.topics.state
+        if given is None:
+            return
+        state, on_kafka = parse_topic(given), self._kafka_bootstrap
+        if isinstance(state, KafkaTopic) != (on_kafka is not None):
+            kind = "a Kafka topic, as outputs of this flow are" if on_kafka else "a directory, as its outputs are"
+            raise SettingsError(f"topics.state must be {kind}: the state lies where the output goes")
+        places = {_place(topic): name for name, topic in self.all_topics.items()}
+        taken = places.get(_place(self.topic(given)))
+        if taken is not None:
+            raise SettingsError(f"topics.state and topics.{taken} are the same topic")
 
     def _refuse_unfit_applied(self) -> None:
         """Also `sluiceway run` looks at where `sluiceway apply` is to write: a later surprise is the worse one."""
@@ -249,6 +282,23 @@ class Settings(Section):
     @property
     def outputs(self) -> dict[str, Topic]:
         return {name: self.topic(url) for name, url in self.output_urls.items()}
+
+    @property
+    def _kafka_bootstrap(self) -> str | None:
+        """Of the outputs; None if all of them are directories."""
+        outputs = self.outputs.values()
+        return next((topic.bootstrap for topic in outputs if isinstance(topic, KafkaTopic)), None)
+
+    @property
+    def state(self) -> Topic:
+        """Where the flow's state lies."""
+        if self.topics.state is not None:
+            return self.topic(self.topics.state)
+        bootstrap = self._kafka_bootstrap
+        if bootstrap is not None:
+            return KafkaTopic(bootstrap, f"{self.flow.name}.state")
+        beside = next(topic for topic in self.outputs.values() if isinstance(topic, DirectoryTopic))
+        return DirectoryTopic(beside.path.with_name(beside.path.name + ".state"))
 
     @property
     def all_topics(self) -> dict[str, Topic]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Mapping
-from typing import Any, Self
+from sluiceway.schemas.state import pack, unpack, StoredChange
 
 from sluiceway.errors import FlowError
 from sluiceway.operators.stages.streams import AnyStream, StreamKind
@@ -23,6 +21,7 @@ class Lane:
         self._asleep: dict[str, bytes] = {}
         """Every stream's state as of the last checkpoint; a touched stream's entry is out of date until the next."""
         self._touched: set[str] = set()
+        self._born: dict[str, int] = {}
 
     def process(self, batch: LaneBatch) -> LaneOutput:
         if self._position is not None and batch.start != self._position:
@@ -50,7 +49,7 @@ class Lane:
 
     def _finals(self, batch: LaneBatch) -> list[OutRecord]:
         finals = []
-        for name in [*self._asleep, *(name for name in self._streams if name not in self._asleep)]:
+        for name in sorted(self._born, key=self._born.__getitem__):
             record = self._stream(name, batch.lane).final(batch.stop)
             if record is not None:
                 finals.append(record)
@@ -58,9 +57,11 @@ class Lane:
 
     def _stream(self, name: str, lane: int) -> AnyStream:
         self._touched.add(name)
+        if name not in self._born:
+            self._born[name] = len(self._born)
         if name not in self._streams:
             if name in self._asleep:
-                state = pickle.loads(self._asleep[name])
+                state = unpack(self._asleep[name])
                 try:
                     self._streams[name] = self._kind.restore(name, lane, state)
                 except ValueError as problem:
@@ -69,19 +70,18 @@ class Lane:
                 self._streams[name] = self._kind.new(name, lane)
         return self._streams[name]
 
-    def state(self) -> dict[str, Any]:
-        for name in self._streams:
-            if name in self._touched or name not in self._asleep:
-                self._asleep[name] = pickle.dumps(self._streams[name].state(), protocol=5)
-        self._touched.clear()
-        return {"position": self._position, "streams": dict(self._asleep)}
+    def restore(self, position, streams):
+        self._position = position
+        self._asleep = {name: s.head for name, s in streams.items()}
+        self._born = {name: s.birth for name, s in streams.items()}
 
-    @classmethod
-    def from_state(cls, kind: StreamKind, topic: str, state: Mapping[str, Any]) -> Self:
-        lane = cls(kind, topic)
-        lane._position = state["position"]
-        lane._asleep = dict(state["streams"])
-        return lane
+    def changes(self):
+        given = []
+        for name in sorted(self._touched, key=self._born.__getitem__):
+            given.append(StoredChange(name, self._born[name], pack(self._streams[name].state()), {}, []))
+            self._asleep.pop(name, None)
+        self._touched.clear()
+        return given
 
 
 def _offset(record: OutRecord | DeadLetter) -> int:

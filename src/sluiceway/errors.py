@@ -3,7 +3,8 @@
 SluicewayError
 ├── SettingsError         the user's mistake: one sentence, exit code 2
 └── FlowError             the world's: a broker, a topic, a store; one sentence, exit code 1
-    └── UnreachableError  no broker where the user says there is one, at the start: exit code 2
+    ├── UnreachableError  no broker where the user says there is one, at the start: exit code 2
+    └── ReopenError       of one lane: its store must be opened again, and then all is well
 """
 
 from typing import ClassVar
@@ -29,3 +30,7 @@ class UnreachableError(FlowError):
     """Nobody answers at the address given. Only at the start: a running flow waits for its broker."""
 
     exit_code = 2
+
+
+class ReopenError(FlowError):
+    """What became of a lane's last commit is not known, or somebody else has opened the lane: open it again."""

@@ -34,7 +34,7 @@ def check(
 
         operator = {"name": settings.operator.name, "params": params}
         content = {"flow": settings.flow.name, "topics": topics, "lanes": around.lanes, "operator": operator}
-        ends = {"start": given.start, "stop": given.stop, "delivery": settings.output.delivery}
+        ends = {"start": given.start, "stop": given.stop, "state": str(settings.state)}
         print(json.dumps({**content, **ends}, indent=2))
         return
     screen = console()
@@ -44,6 +44,6 @@ def check(
         "lanes": counted(around.lanes, "partition"),
         "operator": f"{settings.operator.name} ({', '.join(f'{name}={value}' for name, value in params.items())})",
         "input": f"from {given.start} to {given.stop or 'ever'}, scale {settings.scale}",
-        "delivery": settings.output.delivery,
+        "state": str(settings.state),
     }
     screen.print(facts(about))

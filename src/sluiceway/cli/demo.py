@@ -79,11 +79,11 @@ class _Demo:
         self._stream = stream
         self._instances = instances
         self._flow = directory / "demo.toml"
-        self._store = directory / "store"
         self._screen = console()
 
     def run(self) -> None:
         from sluiceway.flows.progress import Progress
+        from sluiceway.flows.run import Outcome
         from sluiceway.flows.run import run as run_flow
         from sluiceway.flows.settings import Settings
 
@@ -97,17 +97,16 @@ class _Demo:
         progress = Progress()
         following = _Following(settings, self._stream, progress, self._screen)
         with following:
-            stopped = run_flow(
+            outcome = run_flow(
                 settings,
-                recovery=self._store,
                 checkpoint_seconds=0.5,
                 on_compile=lambda: self._say("Compiling the operator, once for this installation (some seconds) ..."),
-                on_start=lambda bounds: following.begin(),
+                on_start=lambda around: following.begin(),
                 progress=progress,
             )
-        if stopped:
-            self._say("Stopped at a checkpoint. Go on:")
-            self._show(_command("run", self._flow, "--recovery", self._store))
+        if outcome is Outcome.STOPPED:
+            self._say("Stopped, everything committed. Go on:")
+            self._show(_command("run", self._flow))
             return
         self._say(f"Learnt from {progress.records:,} mails in {progress.seconds:.1f} s.")
         self._sum_up(following.snapshots)
@@ -187,9 +186,9 @@ class _Demo:
         self._screen.print("Look at what it left, and go on from there:", style="bold")
         for command in (
             _command("watch", f"dir:{where}/selections", "--once"),
-            _command("inspect", self._store),
+            _command("inspect", self._flow),
             _command("inspect", f"dir:{where}/selections"),
-            _command("run", self._flow, "--recovery", self._store),
+            _command("run", self._flow, "--again"),
             _command("operators", "ofs"),
         ):
             self._show(command)

@@ -13,113 +13,127 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sluiceway.flows.preflight import Surroundings
     from sluiceway.flows.progress import Progress
-    from sluiceway.flows.run import Work
     from sluiceway.flows.settings import Settings
+    from sluiceway.flows.work import Work
 
 
 CheckpointEvery = Annotated[
     float,
     typer.Option(
-        help="Seconds between checkpoints; output becomes visible at each.",
+        help="Seconds between commits; output becomes visible at each.",
         metavar="SECONDS",
         envvar="BYTEWAX_SNAPSHOT_INTERVAL",
     ),
 ]
-RecoveryPartitions = Annotated[
-    int, typer.Option(help="Partitions of a new store: at least as many as processes will ever run.", metavar="N")
+Again = Annotated[
+    bool, typer.Option("--again", help="Begin the next run of a bounded flow that has ended: read on to its end now.")
 ]
-Adopt = Annotated[
-    bool, typer.Option("--adopt", help="Go on although store and output tell different stories (see the refusal).")
-]
+Gone = Annotated[str | None, typer.Option(hidden=True)]
+GoneFlag = Annotated[bool, typer.Option(hidden=True)]
 
 
 def run(
     flow: Annotated[Path, typer.Argument(help="The flow's TOML file.", metavar="FLOW")],
-    recovery: Annotated[
-        Path | None,
-        typer.Option(
-            help="Checkpoint store: created if missing, resumed if present.",
-            metavar="DIR",
-            envvar="BYTEWAX_RECOVERY_DIRECTORY",
-        ),
-    ] = None,
     checkpoint_every: CheckpointEvery = 2.0,
-    recovery_partitions: RecoveryPartitions = 8,
-    create_topics: Annotated[bool, typer.Option("--create-topics", help="Create missing output topics.")] = False,
-    adopt: Adopt = False,
+    create_topics: Annotated[
+        bool, typer.Option("--create-topics", help="Create missing topics: outputs, and the one for the state.")
+    ] = False,
+    again: Again = False,
+    recovery: Gone = None,
+    recovery_partitions: Gone = None,
+    adopt: GoneFlag = False,
 ) -> None:
     """Run FLOW until its input ends or it is stopped.
 
-    SIGTERM or Ctrl-C finishes the epoch, checkpoints and exits 0; run again to
-    go on. On a terminal it shows how far it is. Several processes run one flow
-    together under BYTEWAX_ADDRESSES and BYTEWAX_PROCESS_ID.
+    Output, state and position become durable together, where the output goes:
+    kill it at any moment and run it again, anywhere. SIGTERM or Ctrl-C commits
+    and exits 0. On a terminal it shows how far it is. Start as many processes
+    as you like, on as many machines: the broker shares the work out.
 
     \b
-    sluiceway run spam.toml --recovery ./spam-store
-    sluiceway run spam.toml --recovery ./spam-store --create-topics
+    sluiceway run spam.toml --create-topics
+    sluiceway run spam.toml --checkpoint-every 0.2
     """
+    from sluiceway.flows.select import SELECTING
     from sluiceway.flows.settings import Settings
 
-    def load() -> tuple[Settings, str, None]:
-        settings = Settings.load(flow)
-        return settings, settings.operator.name, None
+    refuse_gone(recovery=recovery, recovery_partitions=recovery_partitions, adopt=adopt)
 
-    execute(load, recovery, checkpoint_every, recovery_partitions, create_topics=create_topics, adopt=adopt)
+    def load() -> tuple[Settings, str, Work]:
+        settings = Settings.load(flow)
+        return settings, settings.operator.name, SELECTING
+
+    execute(flow, load, checkpoint_every, create_topics=create_topics, again=again)
+
+
+def refuse_gone(**given: object) -> None:
+    """Options of earlier releases: what to do instead."""
+    from sluiceway.errors import SettingsError
+
+    instead = {
+        "recovery": "a flow keeps its state where its output goes, so leave it out (`sluiceway inspect FLOW` shows it)",
+        "recovery_partitions": "there is no recovery directory any more, so leave it out",
+        "adopt": "a flow whose state was lost begins anew with `sluiceway reset`, or goes on after `sluiceway restore`",
+        "flow_recovery": "applying finds the flow's state by the flow's file, so leave it out",
+    }
+    for name, value in given.items():
+        if value:
+            raise SettingsError(f"--{name.replace('_', '-')} is gone: {instead[name]}")
 
 
 def execute(
-    load: Callable[[], tuple[Settings, str, Work | None]],
-    recovery: Path | None,
+    flow: Path,
+    load: Callable[[], tuple[Settings, str, Work]],
     checkpoint_every: float,
-    recovery_partitions: int,
     *,
     create_topics: bool,
-    adopt: bool,
+    again: bool,
 ) -> None:
     """Run what `load` gives (settings, what is done in a word or two, how), and tell about it on standard error."""
     from sluiceway.cli.screen import counted
     from sluiceway.errors import SettingsError
     from sluiceway.flows.progress import Progress
+    from sluiceway.flows.run import Outcome
     from sluiceway.flows.run import run as run_flow
-    from sluiceway.topics.bounds import Bounds
     from sluiceway.topics.url import DirectoryTopic
 
     if not 0.05 <= checkpoint_every <= 300:
         raise SettingsError(f"--checkpoint-every must lie between 0.05 and 300 seconds, not {checkpoint_every:g}")
-    if not 1 <= recovery_partitions <= 1000:
-        raise SettingsError(f"--recovery-partitions must lie between 1 and 1000, not {recovery_partitions}")
     tell_warnings()
     settings, what, work = load()
     progress = Progress()
 
     with ExitStack() as display:
 
-        def started(bounds: Bounds) -> None:
-            until = "until stopped" if None in bounds.stops else "to the end"
-            where = f"checkpoints every {checkpoint_every:g} s in {recovery}" if recovery else "no checkpoints"
+        def started(around: Surroundings) -> None:
+            until = "until stopped" if settings.input.stop is None else "to the end"
             say(
                 f"{settings.flow.name}: {what} on {settings.source}"
-                f" ({counted(len(bounds), 'partition')}, {until}); {where}"
+                f" ({counted(around.lanes, 'partition')}, {until}); a commit every {checkpoint_every:g} s, state in"
+                f" {settings.state}"
             )
-            if recovery is None:
-                say("without --recovery a restart begins anew and sends its output again")
             if sys.stderr.isatty():
                 display.enter_context(_live(progress, in_bytes=isinstance(settings.source, DirectoryTopic)))
 
-        stopped = run_flow(
+        outcome = run_flow(
             settings,
-            recovery=recovery,
             checkpoint_seconds=checkpoint_every,
-            partitions=recovery_partitions,
             create_topics=create_topics,
-            adopt=adopt,
+            again=again,
             on_start=started,
             on_compile=lambda: say("compiling the operator's kernels, once for this installation (some seconds) ..."),
             progress=progress,
             work=work,
         )
-    how = "stopped at a checkpoint" if stopped else "the input has ended"
+    if outcome is Outcome.OVER:
+        say(
+            f"{settings.flow.name}: this flow has come to the end of its input already; `sluiceway {settings.verb}"
+            f" {flow} --again` reads on to where the input ends now, `sluiceway reset {flow}` begins anew"
+        )
+        return
+    how = "stopped, everything committed" if outcome is Outcome.STOPPED else "the input has ended"
     say(f"{settings.flow.name}: {how}; {counted(progress.records, 'record')} in {progress.seconds:.1f} s")
 
 

@@ -1,10 +1,10 @@
-"""From where to where a run reads each partition, and from where on it writes, decided once at its start."""
+"""From where to where a run reads each partition, decided once at its start."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from sluiceway.errors import SettingsError
@@ -21,10 +21,6 @@ class Bounds:
     stops: tuple[int | None, ...]
     stop_setting: str | None = None
     """The `input.stop` that `stops` come from."""
-    outputs: tuple[str, ...] = ()
-    """Where the run writes to."""
-    begins: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """How long the files of each output directory were: there begins one that the checkpoint does not know."""
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -33,14 +29,8 @@ class Bounds:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, content: dict[str, Any]) -> Self:
-        return cls(
-            tuple(content["starts"]),
-            tuple(content["stops"]),
-            content["stop_setting"],
-            tuple(content["outputs"]),
-            {output: tuple(sizes) for output, sizes in content["begins"].items()},
-        )
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        return cls(tuple(content["starts"]), tuple(content["stops"]), content["stop_setting"])
 
 
 def refuse_future_stop(stop: str | None) -> None:

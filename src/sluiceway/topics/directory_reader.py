@@ -74,7 +74,7 @@ class DirectoryReader:
         if self.position > size:
             raise FlowError(
                 f"{self._path}: the flow wants to go on at byte {self.position}, but the file has {size}; restore it,"
-                f" or start anew with another recovery directory and other output topics"
+                f" or begin anew: `sluiceway reset`, or another flow name"
             )
         self._file.seek(max(self.position - 1, 0))
         if self.position and self._file.read(1) != b"\n":

@@ -8,53 +8,59 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from sluiceway.errors import FlowError
 from sluiceway.schemas import encode
 from sluiceway.schemas.lane import LaneOutput, OutRecord
-from sluiceway.topics.directory import cut_torn_line, partition_path
+from sluiceway.topics.directory import cut_torn_line, partition_path, whole_size
+from sluiceway.topics.state_records import CommitRecord
 from sluiceway.topics.url import DirectoryTopic
 
 
-class DirectoryOutput(NamedTuple):
-    """A directory topic to be written."""
+class DirectoryWriter:
+    """All directory topics of one lane.
 
-    carries: str
-    topic: DirectoryTopic
-    begins: tuple[int, ...]
-    """By lane, where to begin if the checkpoint does not know it."""
-
-
-class DirectoryLane:
-    """Appends one lane's records to its partition file in each directory topic.
-
-    Its state is how much of each topic is written: after a clean end, outputs may come, go and change. One that the
-    state does not know begins where it ended when the run began, which a crash does not forget.
+    A commit says how much of each is written. One that the last commit does not know begins where it ends now, if the
+    flow has run before; a new flow begins with empty directories.
     """
 
-    def __init__(self, lane: int, outputs: Sequence[DirectoryOutput], state: Mapping[str, int] | None) -> None:
-        known = state or {}
-        self._files = {
-            output: _PartitionFile(
-                partition_path(output.topic, lane), known.get(output.topic.identity, output.begins[lane])
-            )
-            for output in outputs
-        }
+    def __init__(self, lane: int, topics: Mapping[str, DirectoryTopic], commit: CommitRecord | None) -> None:
+        known = {} if commit is None else commit.sizes
+        if commit is None:
+            for topic in topics.values():
+                if whole_size(topic, lane):
+                    raise FlowError(
+                        f"{topic} already holds output, but the flow's store is new: write to another directory, or, if"
+                        f" the output is this flow's own and its store was lost, remove it and let the flow begin anew"
+                    )
+        self.is_new = any(topic.identity not in known for topic in topics.values())
+        """Whether there are topics that the last commit does not know."""
+        self._sizes = dict(known)
+        self._files: dict[str, _PartitionFile] = {}
+        self._topics = topics
+        try:
+            for carries, topic in topics.items():
+                position = known.get(topic.identity, whole_size(topic, lane))
+                self._files[carries] = _PartitionFile(partition_path(topic, lane), position)
+        except BaseException:
+            self.close()
+            raise
 
     def write(self, output: LaneOutput) -> None:
-        for target, file in self._files.items():
-            records: list[OutRecord] = getattr(output, target.carries)
-            if target.carries == "selections":
+        for carries, file in self._files.items():
+            records: list[OutRecord] = getattr(output, carries)
+            if carries == "selections":
                 records = records + output.finals
             if records:
-                line = encode.dead_letter_line if target.carries == "dead_letters" else _value
+                line = encode.dead_letter_line if carries == "dead_letters" else _value
                 file.append(b"".join(line(record) + b"\n" for record in records))
 
-    def commit(self) -> dict[str, int]:
-        return {output.topic.identity: file.sync() for output, file in self._files.items()}
+    def sync(self) -> dict[str, int]:
+        """Make durable what was written; how much that is, by topic, with those that the flow no longer writes."""
+        self._sizes |= {self._topics[carries].identity: file.sync() for carries, file in self._files.items()}
+        return dict(self._sizes)
 
     def close(self) -> None:
         for file in self._files.values():
@@ -92,8 +98,8 @@ class _PartitionFile:
         size = os.fstat(self._file.fileno()).st_size
         if size < position:
             raise FlowError(
-                f"{path} has {size} bytes, but the checkpoint says that {position} were written;"
-                f" restore it, or start anew with another recovery directory and other output topics"
+                f"{path} has {size} bytes, but the last commit says that {position} were written;"
+                f" restore it, or `sluiceway reset` and other output topics"
             )
         self._standing = cut_torn_line(self._file)
 

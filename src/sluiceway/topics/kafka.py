@@ -13,6 +13,7 @@ from confluent_kafka.admin import (
     AclOperation,
     AdminClient,
     ConfigResource,
+    NewPartitions,
     NewTopic,
     ResourceType,
     TopicMetadata,
@@ -26,10 +27,6 @@ _Client = TypeVar("_Client")
 
 ANSWER_SECONDS = 15.0
 """How long a broker may take to answer a question at start-up before we say that it does not."""
-SETTLE_SECONDS = 3.0
-"""How long a transaction whose commit has been decided mostly takes to become visible."""
-FINISH_SECONDS = 40.0
-"""How long it may take where it is known that a commit has been decided."""
 
 BROKER_MAX_MESSAGE_BYTES = 1_048_588
 """A broker's own default for topics."""
@@ -64,10 +61,15 @@ PASSING = MOVING | frozenset(
 DEFAULTS: Config = {"metadata.recovery.strategy": "none"}
 
 
+INSTANCE_ID = "group.instance.id"
+"""Of members alone, which add their worker's number: two clients must not share one."""
+
+
 def client_config(bootstrap: str, user: Config, **ours: str | int | float | bool) -> dict[str, Any]:
     """librdkafka settings: the user's over our defaults, but never over what exactness depends on (`ours`)."""
     fixed = {name.replace("_", "."): value for name, value in ours.items()}
-    return {"client.id": "sluiceway", **DEFAULTS, **user, **fixed, "bootstrap.servers": bootstrap}
+    given = {name: value for name, value in user.items() if name != INSTANCE_ID}
+    return {"client.id": "sluiceway", **DEFAULTS, **given, **fixed, "bootstrap.servers": bootstrap}
 
 
 def new_consumer(config: Mapping[str, Any], log: logging.Logger = logger) -> Consumer:
@@ -145,14 +147,39 @@ def _describe(admin: AdminClient, name: str) -> TopicInfo:
 
 
 def _max_message_bytes(admin: AdminClient, name: str) -> int:
+    return int(_topic_config(admin, name).get("max.message.bytes", BROKER_MAX_MESSAGE_BYTES))
+
+
+def topic_config(bootstrap: str, user: Config, name: str) -> dict[str, str]:
+    """A topic's settings; none where the broker does not tell them to this client, which is no reason not to run."""
+    try:
+        return _topic_config(new_admin(bootstrap, user), name)
+    except KafkaException as problem:
+        raise FlowError(f"the broker will not describe topic {name!r}: {sentence(problem)}") from problem
+
+
+def _topic_config(admin: AdminClient, name: str) -> dict[str, str]:
     resource = ConfigResource(ResourceType.TOPIC, name)
     try:
-        limits = admin.describe_configs([resource], request_timeout=ANSWER_SECONDS)[resource].result()
+        found = admin.describe_configs([resource], request_timeout=ANSWER_SECONDS)[resource].result()
     except KafkaException as problem:
         if problem.args[0].code() != KafkaError.TOPIC_AUTHORIZATION_FAILED:
             raise
-        return BROKER_MAX_MESSAGE_BYTES  # DESCRIBE_CONFIGS is denied, which is no reason not to run
-    return int(limits["max.message.bytes"].value)
+        return {}
+    return {name: entry.value for name, entry in found.items() if entry.value is not None}
+
+
+TRANSACTION_LOG = "__transaction_state"
+
+
+def durability(bootstrap: str, user: Config) -> tuple[int, str | None]:
+    """Replicas of the broker's own record of transactions, and how many must be in sync; -1 = the broker's default."""
+    admin = new_admin(bootstrap, user)
+    known = admin.list_topics(timeout=ANSWER_SECONDS).topics.get(TRANSACTION_LOG)
+    if known is None or not known.partitions:
+        return -1, None
+    config = topic_config(bootstrap, user, TRANSACTION_LOG)
+    return len(next(iter(known.partitions.values())).replicas), config.get("min.insync.replicas")
 
 
 def create_topics(bootstrap: str, user: Config, topics: Iterable[NewTopic]) -> None:
@@ -166,6 +193,17 @@ def create_topics(bootstrap: str, user: Config, topics: Iterable[NewTopic]) -> N
             if problem.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise FlowError(f"topic {name!r} could not be created: {sentence(problem)}") from problem
     _wait_for_leaders(admin, [topic.topic for topic in wanted])
+
+
+def add_partitions(bootstrap: str, user: Config, name: str, count: int) -> None:
+    """Until the topic has so many; another process may have been faster."""
+    admin = new_admin(bootstrap, user)
+    try:
+        admin.create_partitions([NewPartitions(name, count)], request_timeout=ANSWER_SECONDS)[name].result()
+    except KafkaException as problem:
+        if problem.args[0].code() != KafkaError.INVALID_PARTITIONS:
+            raise FlowError(f"topic {name!r} could not be given partitions: {sentence(problem)}") from problem
+    _wait_for_leaders(admin, [name])
 
 
 def _wait_for_leaders(admin: AdminClient, names: Sequence[str]) -> None:
@@ -275,37 +313,8 @@ def out_of_range(topic: str, partition: int, wanted: int, low: int, high: int) -
     """The sentence for an offset that the broker no longer has."""
     return FlowError(
         f"topic {topic!r}, partition {partition}: the flow wants to go on at offset {wanted}, but the broker holds"
-        f" {low} to {high}; restore the missing records, or start anew with another flow name and another recovery"
-        f" directory"
+        f" {low} to {high}; restore the missing records, or begin anew: `sluiceway reset`, or another flow name"
     )
-
-
-def group_offsets(bootstrap: str, user: Config, group: str, topic: str, known: Sequence[int]) -> list[int | None]:
-    """How far a consumer group has come in each partition; None where it has never committed.
-
-    A process that died inside a transaction leaves an offset undecided until somebody fences it, and the broker does
-    not answer for it before: then what was decided before it counts. A short wait first, for a commit being finished;
-    a long one if the group must have come further than it says (`known`, by partition: 0 if nothing is), for the
-    broker tells that a commit is decided before it makes it visible.
-    """
-    try:
-        return _group_offsets(bootstrap, user, group, topic, len(known), "read_committed", SETTLE_SECONDS)
-    except KafkaException as problem:
-        logger.debug("offsets of group %r: %s; asked for the decided ones", group, sentence(problem))
-    try:
-        decided = _group_offsets(bootstrap, user, group, topic, len(known), "read_uncommitted", ANSWER_SECONDS)
-    except KafkaException as problem:
-        raise FlowError(f"the broker does not tell the offsets of group {group!r}: {sentence(problem)}") from problem
-    if all((offset or 0) >= come for offset, come in zip(decided, known, strict=True)):
-        return decided
-    try:
-        return _group_offsets(bootstrap, user, group, topic, len(known), "read_committed", FINISH_SECONDS)
-    except KafkaException as problem:
-        raise FlowError(
-            f"the broker has not finished the last transactions of group {group!r} for"
-            f" {SETTLE_SECONDS + FINISH_SECONDS:.0f} s, so nobody knows yet how much output is out"
-            f" ({sentence(problem)}); start the flow again when the broker has recovered"
-        ) from problem
 
 
 def committed(consumer: Consumer, places: list[TopicPartition], seconds: float) -> list[TopicPartition]:
@@ -318,14 +327,3 @@ def committed(consumer: Consumer, places: list[TopicPartition], seconds: float) 
             if problem.args[0].code() not in MOVING or time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
-
-
-def _group_offsets(
-    bootstrap: str, user: Config, group: str, topic: str, partitions: int, isolation: str, seconds: float
-) -> list[int | None]:
-    consumer = new_consumer(client_config(bootstrap, user, group_id=group, isolation_level=isolation))
-    try:
-        found = committed(consumer, [TopicPartition(topic, partition) for partition in range(partitions)], seconds)
-        return [partition.offset if partition.offset >= 0 else None for partition in found]
-    finally:
-        consumer.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from bisect import bisect_left
 from collections.abc import Callable
 from typing import cast
@@ -16,8 +15,6 @@ from sluiceway.topics import kafka
 from sluiceway.topics.bounds import RECORDS_A_POLL, Bounds, refuse_future_stop
 from sluiceway.topics.positions import parse_position
 from sluiceway.topics.url import KafkaTopic
-
-DAY = 86_400.0
 
 # a consumed message has all of these as bytes and numbers; called through map() they cost a third of a lambda
 _offset = cast("Callable[[Message], int]", Message.offset)
@@ -66,7 +63,6 @@ class KafkaReader:
         self._user = user
         self._partition = partition
         self.stop = stop
-        self._last_item = time.monotonic()
         self._lost = kafka.Lost()
         self._open()
         low, high = kafka.watermarks(self._consumer, topic.name, partition)
@@ -99,8 +95,7 @@ class KafkaReader:
         if end and self.stop is not None:
             messages = messages[: bisect_left(messages, self.stop, key=_offset)]
             reached = self.stop
-        if messages or end or reached > self.position or time.monotonic() - self._last_item > DAY:
-            # once a day an idle lane sends an empty item, so that its group offset is committed again and never expires
+        if messages or end or reached > self.position:
             return self._item(messages, reached, end=end)
         return None
 
@@ -119,7 +114,6 @@ class KafkaReader:
             arrow=arrow_rows(headers) if any(headers) else frozenset(),
         )
         self.position = reached
-        self._last_item = time.monotonic()
         return poll
 
     def _set_events_apart(self, polled: list[Message]) -> tuple[list[Message], int]:

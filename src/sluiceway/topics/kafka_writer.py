@@ -1,52 +1,67 @@
-"""Writing one lane's output to Kafka, exactly once or at least once.
-
-Exactly once: one transactional producer a lane, one transaction an epoch. The lane's input position is committed inside
-the transaction, in the consumer group named after the flow, so the broker itself knows how far the output has got. A
-new producer first fences its predecessor, then asks that group: output made from earlier input is out already.
-"""
+"""One lane's transactional producer: whatever it writes between two commits becomes visible together, or never."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from sluiceway.errors import FlowError
+from sluiceway.errors import FlowError, ReopenError
 from sluiceway.schemas.lane import LaneOutput, OutRecord
 from sluiceway.topics import kafka
 
-WriterState = dict[str, Any]
-COMMIT_SECONDS = 60.0
+CALL_SECONDS = 20.0
+"""How long a call of the client may take. A lane that waits longer is opened again, with another producer."""
+BYTES_A_SECOND = 1_000_000
+"""A commit of so many bytes may take a second longer."""
 BATCH_BYTES = 1_000_000
 RECORD_OVERHEAD = 200
 """More than a record batch of one record needs beside key, value and headers."""
-POSITION = "position"
-"""In a lane's state: what it has committed."""
-FINAL = "final"
-"""Metadata of a committed position: the final snapshots that belong to it are out too."""
+
+FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
+FINAL = frozenset(
+    {
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.RECORD_LIST_TOO_LARGE,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.INVALID_TRANSACTION_TIMEOUT,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.INVALID_RECORD,
+        KafkaError._UNSUPPORTED_FEATURE,
+    }
+)
+"""Opening the lane again would meet the same."""
+
+_kept: list[Producer] = []
+"""Destroying a fenced producer can end the process (seen twice in 500): those that failed for good are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaOutput:
-    """Where a flow's records go, and how its progress is named."""
+    """Where a flow's records go."""
 
     flow: str
     bootstrap: str
     config: kafka.Config
     topics: Mapping[str, kafka.TopicInfo]
     """By what they carry: selections, predictions, dead_letters."""
-    progress_topic: str
-    """The topic whose partitions name the lanes in the flow's group: the input, or else an output."""
+    state: kafka.TopicInfo
     transaction_seconds: float
     """How long a transaction may stay open: well above the checkpoint interval."""
 
-    def producer_config(self, **ours: str | int | float | bool) -> dict[str, object]:
-        defaults: dict[str, str | int] = {"linger.ms": 20, "compression.type": "lz4"}
-        limits = [info.max_message_bytes for info in self.topics.values()]
+    def producer_config(self, lane: int) -> dict[str, object]:
+        defaults: dict[str, str | int] = {
+            "linger.ms": 20,
+            "compression.type": "lz4",
+            "queue.buffering.max.messages": 1_000_000,
+        }
+        limits = [info.max_message_bytes for info in (*self.topics.values(), self.state)]
         return kafka.client_config(
             self.bootstrap,
             {**defaults, **self.config},
@@ -55,29 +70,42 @@ class KafkaOutput:
             message_max_bytes=max(*limits, 1000),
             # a topic's limit is one for whole batches: they must fit into the smallest
             batch_size=min(int(self.config.get("batch.size", BATCH_BYTES)), *limits),
-            **ours,
+            transactional_id=f"{self.flow}/{lane}",
+            transaction_timeout_ms=round(self.transaction_seconds * 1000),
         )
 
 
-class _Producing:
-    """What both ways of delivery share: handing records to a producer, refusing what the broker would refuse."""
+class TransactionalWriter:
+    """Fences its predecessor, then writes transactions; every call ends, with an error if it must."""
 
     def __init__(self, lane: int, output: KafkaOutput) -> None:
         self._lane = lane
         self._output = output
+        self._producer = kafka.new_producer(output.producer_config(lane))
+        self._open_since: float | None = None
+        self._broken = False
+        self._size = 0
 
-    def _send(self, producer: Producer, output: LaneOutput, *, done: int, finals: bool) -> None:
+    def fence(self) -> None:
+        """After this no predecessor can commit, and what it had committed can be read."""
+        try:
+            self._producer.init_transactions(CALL_SECONDS)
+        except KafkaException as problem:
+            raise self._failed(problem) from problem
+
+    # -- writing -------------------------------------------------------------------------------------------------
+
+    def write(self, output: LaneOutput) -> None:
+        """One poll's records, to this lane's partition of every topic."""
         for carries, topic in self._output.topics.items():
             records: list[OutRecord] = getattr(output, carries)
-            if records and records[0].offset < done:
-                records = [record for record in records if record.offset >= done]
-            if carries == "selections" and finals:
+            if carries == "selections":
                 records = records + output.finals
             if records:
-                self._produce(producer, topic, records)
-        producer.poll(0)
+                self._write(topic, records)
+        self._producer.poll(0)
 
-    def _produce(self, producer: Producer, topic: kafka.TopicInfo, records: list[OutRecord]) -> None:
+    def _write(self, topic: kafka.TopicInfo, records: list[OutRecord]) -> None:
         limit = topic.max_message_bytes - RECORD_OVERHEAD
         for record in records:
             if record.size > limit:
@@ -86,30 +114,35 @@ class _Producing:
                     f" {topic.max_message_bytes}: raise the topic's max.message.bytes and start the flow again"
                 )
         if records[0].headers:  # which only dead letters have, and produce_batch() does not take
+            self._begin()
             for record in records:
-                self._produce_one(producer, topic.name, record)
+                self._produce(topic.name, record)
         else:
-            self._produce_batch(
-                producer, topic.name, [{"key": record.key, "value": record.value} for record in records]
-            )
+            self.put(topic.name, self._lane, [{"key": record.key, "value": record.value} for record in records])
 
-    def _produce_batch(self, producer: Producer, topic: str, batch: list[dict[str, object]]) -> None:
+    def put(self, topic: str, partition: int, batch: list[dict[str, Any]]) -> None:
+        """Plain keys and values, within the transaction."""
+        self._begin()
+        deadline = time.monotonic() + CALL_SECONDS
         while batch:
-            queued = producer.produce_batch(topic, batch, partition=self._lane)
+            queued = self._producer.produce_batch(topic, batch, partition=partition)
             if queued == len(batch):
                 return
             left = [message for message in batch if "_error" in message]
             for message in left:
                 error = message.pop("_error")
                 if isinstance(error, KafkaError) and error.code() != KafkaError._QUEUE_FULL:
-                    raise self._refused(topic, error)
+                    raise self._failed(KafkaException(error), topic)
+            if len(left) < len(batch):
+                deadline = time.monotonic() + CALL_SECONDS
             batch = left
-            producer.poll(0.1)
+            self._make_room(deadline)
 
-    def _produce_one(self, producer: Producer, topic: str, record: OutRecord) -> None:
+    def _produce(self, topic: str, record: OutRecord) -> None:
+        deadline = time.monotonic() + CALL_SECONDS
         while True:
             try:
-                producer.produce(
+                self._producer.produce(
                     topic,
                     value=record.value,
                     key=record.key,
@@ -118,110 +151,106 @@ class _Producing:
                 )
                 return
             except BufferError:
-                producer.poll(0.1)
+                self._make_room(deadline)
             except KafkaException as problem:
-                raise self._refused(topic, problem) from problem
+                raise self._failed(problem, topic) from problem
 
-    def _refused(self, topic: str, problem: KafkaError | KafkaException) -> FlowError:
-        return FlowError(f"topic {topic!r} does not take the flow's records: {kafka.sentence(problem)}")
+    def _make_room(self, deadline: float) -> None:
+        if time.monotonic() > deadline:
+            raise ReopenError(f"lane {self._lane}: the broker has taken no output for {CALL_SECONDS:.0f} s")
+        self._producer.poll(0.1)
 
-
-class TransactionalLane(_Producing):
-    """Exactly once."""
-
-    def __init__(
-        self, lane: int, output: KafkaOutput, starters: ThreadPoolExecutor, state: WriterState | None = None
-    ) -> None:
-        super().__init__(lane, output)
-        self._known: int = (state or {}).get(POSITION, -1)
-        self._waiting: list[LaneOutput] = []
-        self._position: int | None = None
-        self._final = False
-        self._begun = 0.0
-        self._started: Future[None] = starters.submit(self._start)
-
-    def _start(self) -> None:
-        """Fence the predecessor, then ask how far its output got."""
-        self._producer = kafka.new_producer(
-            self._output.producer_config(
-                transactional_id=f"{self._output.flow}/{self._lane}",
-                transaction_timeout_ms=round(self._output.transaction_seconds * 1000),
-            )
-        )
-        try:
-            self._producer.init_transactions(COMMIT_SECONDS)
-        except KafkaException as problem:
-            raise FlowError(f"lane {self._lane} cannot start its transactions: {kafka.sentence(problem)}") from problem
-        group = kafka.new_consumer(
-            kafka.client_config(self._output.bootstrap, self._output.config, group_id=self._output.flow)
-        )
-        try:
-            self._group = group.consumer_group_metadata()
-            place = TopicPartition(self._output.progress_topic, self._lane)
-            [committed] = kafka.committed(group, [place], COMMIT_SECONDS)
-        except KafkaException as problem:
-            raise FlowError(f"lane {self._lane} cannot learn its progress: {kafka.sentence(problem)}") from problem
-        finally:
-            group.close()
-        self._done = max(committed.offset, 0)
-        self._done_final = committed.metadata == FINAL
-        if max(committed.offset, self._known) >= 0:
-            # a committed offset expires days after its last commit: a start renews it, also one that has expired
-            self._position, self._final = max(committed.offset, self._known), self._done_final
-            self._begin()
-            self._commit()
-
-    def write(self, output: LaneOutput) -> None:
-        self._waiting.append(output)
-        if self._started.done():
-            self._write_waiting()
-
-    def _write_waiting(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for output in waiting:
-            self._write_now(output)
-
-    def _write_now(self, output: LaneOutput) -> None:
-        self._started.result()
-        if self._position is None:
-            self._begin()
-        finals_out = output.stop < self._done or (output.stop == self._done and self._done_final)
-        self._send(self._producer, output, done=self._done, finals=not finals_out)
-        self._position, self._final = output.stop, bool(output.finals)
+    # -- transactions --------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        self._begun = time.monotonic()
+        if self._open_since is None:
+            try:
+                self._producer.begin_transaction()
+            except KafkaException as problem:
+                raise self._failed(problem) from problem
+            self._open_since = time.monotonic()
+
+    def commit(self, size: int = 0) -> None:
+        """`size` is roughly how many bytes may still be under way."""
+        self._begin()
         try:
-            self._producer.begin_transaction()
+            self._producer.commit_transaction(CALL_SECONDS + size / BYTES_A_SECOND)
         except KafkaException as problem:
             raise self._failed(problem) from problem
+        self._open_since = None
 
-    def commit(self) -> WriterState:
-        self._started.result()
-        self._write_waiting()
-        if self._position is not None:
-            self._commit()
-        return {POSITION: self._known}
+    def announce(self, topic: str, key: bytes, value: bytes) -> int:
+        """A transaction of one record to this lane's partition; its offset."""
+        placed: list[int] = []
 
-    def _commit(self) -> None:
-        assert self._position is not None
-        # what a predecessor got out beyond this position stays out: the broker's word never goes back
-        position = max(self._position, self._done)
-        final = (self._final and self._position >= self._done) or (self._done_final and self._position <= self._done)
-        place = TopicPartition(
-            self._output.progress_topic, self._lane, position, metadata=FINAL if final else ""
-        )
+        def note(error: KafkaError | None, message: Message) -> None:
+            offset = message.offset()
+            if error is None and offset is not None:
+                placed.append(offset)
+
+        self._begin()
         try:
-            self._producer.send_offsets_to_transaction([place], self._group, COMMIT_SECONDS)
-            self._producer.commit_transaction(COMMIT_SECONDS)
+            self._producer.produce(topic, value, key, self._lane, on_delivery=note)
+            self._producer.flush(CALL_SECONDS)
         except KafkaException as problem:
-            raise self._failed(self._cause(problem)) from problem
-        self._position, self._known = None, position
+            raise self._failed(problem, topic) from problem
+        self.commit()
+        self._producer.poll(0)
+        if not placed:
+            raise ReopenError(f"lane {self._lane}: the broker does not say where it has put the open record")
+        return placed[0]
 
-    def _refused(self, topic: str, problem: KafkaError | KafkaException) -> FlowError:
-        error = problem if isinstance(problem, KafkaException) else KafkaException(problem)
-        cause = self._cause(error)
-        return super()._refused(topic, problem) if cause is error else self._failed(cause)
+    def abort(self) -> None:
+        """Give up what is open, so that readers need not wait for it."""
+        if self._open_since is not None:
+            self._open_since = None
+            try:
+                self._producer.abort_transaction(CALL_SECONDS)
+            except KafkaException as problem:
+                raise self._failed(problem) from problem
+
+    def close(self) -> None:
+        """Nothing is flushed: an open transaction is aborted by whoever opens this lane next."""
+        if self._broken:
+            _kept.append(self._producer)
+        else:
+            self._producer.purge()
+
+    # -- what went wrong -----------------------------------------------------------------------------------------
+
+    def _failed(self, problem: KafkaException, topic: str | None = None) -> FlowError:
+        """Whether the lane must be opened again, or opening it again would not help."""
+        cause = self._cause(problem)
+        error: KafkaError = cause.args[0]
+        self._broken = self._broken or error.fatal() or error.code() in FENCED
+        open_for = 0.0 if self._open_since is None else time.monotonic() - self._open_since
+        if open_for > self._output.transaction_seconds:
+            return ReopenError(
+                f"lane {self._lane}: the transaction timed out: it was open for {open_for:.0f} s, the limit is"
+                f" {self._output.transaction_seconds:.0f} s; nothing of it is visible"
+            )
+        if error.code() in FENCED:
+            return ReopenError(
+                f"lane {self._lane}: another process has opened this lane of {self._output.flow!r}; nothing of the"
+                f" open transaction is visible"
+            )
+        if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            topics = ", ".join(self._names()) if topic is None else topic
+            return FlowError(
+                f"lane {self._lane}: the broker denies this client WRITE to one of its topics ({topics}); nothing of"
+                f" the open transaction is visible, start the flow again when it is allowed"
+            )
+        if error.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            return FlowError(
+                f"lane {self._lane}: the broker denies this client WRITE to the transactional id"
+                f" {f'{self._output.flow}/{self._lane}'!r}"
+            )
+        where = f"topic {topic!r} does not take the flow's records" if topic else "the lane's output is not committed"
+        kind = FlowError if error.code() in FINAL else ReopenError
+        return kind(f"lane {self._lane}: {where}: {kafka.sentence(cause)}")
+
+    def _names(self) -> Sequence[str]:
+        return [info.name for info in (*self._output.topics.values(), self._output.state)]
 
     def _cause(self, problem: KafkaException) -> KafkaException:
         """Once a transaction has failed, whatever meets it says only that; asked for another one, it says why."""
@@ -231,59 +260,3 @@ class TransactionalLane(_Producing):
             except KafkaException as cause:
                 return cause
         return problem
-
-    def _failed(self, problem: KafkaException) -> FlowError:
-        error = problem.args[0]
-        open_for = time.monotonic() - self._begun
-        if open_for > self._output.transaction_seconds:
-            return FlowError(
-                f"lane {self._lane}: the transaction timed out: it was open for {open_for:.0f} s, the limit is"
-                f" {self._output.transaction_seconds:.0f} s; nothing of it is visible, start the flow again"
-            )
-        if error.code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH):
-            return FlowError(
-                f"lane {self._lane}: another process has taken over the flow {self._output.flow!r};"
-                f" this one stops, nothing of its open transaction is visible"
-            )
-        if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            topics = ", ".join(info.name for info in self._output.topics.values())
-            return FlowError(
-                f"lane {self._lane}: the broker denies this client WRITE to one of its output topics ({topics});"
-                f" nothing of the open transaction is visible, start the flow again when it is allowed"
-            )
-        return FlowError(f"lane {self._lane}: the epoch's output could not be committed: {kafka.sentence(problem)}")
-
-    def close(self) -> None:
-        """Nothing: an open transaction is aborted by whoever starts this lane next."""
-
-
-class IdempotentLane(_Producing):
-    """At least once: visible at once, flushed at each checkpoint; after a crash the same records come again."""
-
-    def __init__(self, lane: int, output: KafkaOutput) -> None:
-        super().__init__(lane, output)
-        self._error: KafkaError | None = None
-        # delivery reports for failures alone: reports of success cost time on every record
-        config = output.producer_config(delivery_report_only_error=True)
-        self._producer = kafka.new_producer({**config, "on_delivery": self._note})
-
-    def _note(self, error: KafkaError | None, message: Message) -> None:
-        self._error = self._error or error
-
-    def write(self, output: LaneOutput) -> None:
-        self._send(self._producer, output, done=0, finals=True)
-        self._check()
-
-    def commit(self) -> WriterState:
-        unsent = self._producer.flush(COMMIT_SECONDS)
-        self._check()
-        if unsent:
-            raise FlowError(f"lane {self._lane}: the broker took no output for {COMMIT_SECONDS:.0f} s")
-        return {}
-
-    def _check(self) -> None:
-        if self._error is not None:
-            raise FlowError(f"lane {self._lane}: a record was not delivered: {kafka.sentence(self._error)}")
-
-    def close(self) -> None:
-        self._producer.purge()

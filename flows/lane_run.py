@@ -1,0 +1,382 @@
+"""One lane in this process: opened, fed, committed; opened again when its store must be; parked when it cannot go on.
+
+A worker's thread polls, decodes and learns. Everything that may wait for a broker or a disk (opening, writing,
+committing) is done by a thread of the lane's own, so no call of a client can hold the worker; one that does not come
+back is given up together with its thread, and the lane is opened again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Any, NamedTuple, Protocol
+
+from sluiceway.errors import ReopenError, SluicewayError
+from sluiceway.flows.progress import LaneProgress, Progress
+from sluiceway.schemas.lane import LaneOutput, RawPoll
+from sluiceway.schemas.state import StoredChange
+from sluiceway.topics.bounds import RECORDS_A_POLL
+from sluiceway.topics.kafka_writer import BYTES_A_SECOND, CALL_SECONDS
+from sluiceway.topics.reader import Reader
+from sluiceway.topics.store import LaneStore, Restored, Wanted
+
+logger = logging.getLogger("sluiceway.lane")
+
+PAUSE_SECONDS = 0.02
+"""After a poll that took nearly all there was, the next waits: a small item costs as much as a big one."""
+GRACE_SECONDS = 10.0
+"""By which a call may overrun the time that it was given before it is given up."""
+REOPEN_SECONDS = (0.2, 10.0)
+"""The first and the longest pause before a lane is opened again."""
+BUFFERED_BYTES = 64 << 20
+"""Output that waits for a commit to end; then the lane stops reading."""
+SHARE = 0.1
+"""Of the time, for commits: where one takes longer, the next comes later."""
+DAY = 86_400.0
+"""An idle lane commits once a day: what a broker keeps of it expires after seven."""
+
+
+class Processor(Protocol):
+    """What a lane does with decoded polls."""
+
+    def process(self, batch: Any) -> LaneOutput: ...
+
+    def changes(self) -> Sequence[StoredChange]:
+        """Of the streams touched since the last call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What lanes are made of."""
+
+    store: Callable[[int, Callable[[], bool]], LaneStore]
+    wanted: Wanted
+    reads: str
+    """What the flow reads, as commit records name it."""
+    reader: Callable[[int, int, int | None], Reader]
+    """Of a lane, from where to where."""
+    processor: Callable[[int, Restored], Processor]
+    interval: float
+    """Seconds between commits."""
+    progress: Progress
+
+
+class Item(NamedTuple):
+    """What travels through the steps of a flow: something of one lane, as long as that is this worker's."""
+
+    attempt: Attempt
+    content: Any
+    barrier: bool
+    """A commit follows: what came before it belongs to it, what comes after does not."""
+
+
+class Job(NamedTuple):
+    output: LaneOutput
+    changes: Sequence[StoredChange] | None
+    """With a barrier: the states to commit."""
+    size: int
+
+
+class Opened(NamedTuple):
+    run: int
+    ended: bool
+    """The lane was done with this run already."""
+    reader: Reader
+    processor: Processor
+
+
+class Attempt:
+    """One opening of a lane, with the thread that waits for its store."""
+
+    def __init__(self, lane: int, parts: Parts) -> None:
+        self.lane = lane
+        self.live = True
+        """False: whatever is still on its way through the steps is dropped."""
+        self.opened: Opened | None = None
+        self.problem: BaseException | None = None
+        self.commits = 0
+        self.committed_at = time.monotonic()
+        self.commit_seconds = 0.0
+        self._parts = parts
+        self._jobs: SimpleQueue[Job | str | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._bytes = 0
+        self._barriers = 0
+        self._jobs_left = 0
+        self._deadline: float | None = None
+        self._allowed = 0.0
+        threading.Thread(target=self._work, name=f"lane-{lane}", daemon=True).start()
+
+    # -- the worker's side ---------------------------------------------------------------------------------------
+
+    def expect(self, barrier: bool) -> None:
+        """An item sets out, which will be delivered."""
+        with self._lock:
+            self._barriers += barrier
+            self._jobs_left += 1
+
+    def deliver(self, output: LaneOutput, changes: Sequence[StoredChange] | None) -> None:
+        job = Job(output, changes, _size(output))
+        with self._lock:
+            self._bytes += job.size
+        self._jobs.put(job)
+
+    @property
+    def full(self) -> bool:
+        """One commit may be running and one waiting; more input would only wait too."""
+        return self._barriers > 1 or self._bytes > BUFFERED_BYTES
+
+    @property
+    def idle(self) -> bool:
+        return self._jobs_left == 0
+
+    def stuck(self) -> bool:
+        deadline = self._deadline
+        return deadline is not None and time.monotonic() > deadline
+
+    def fail(self, problem: BaseException) -> None:
+        """A step of the flow could not do its part for this lane."""
+        self.live = False
+        self.problem = self.problem or problem
+
+    def park(self, reason: str) -> None:
+        """The last that its thread does."""
+        self._end(reason)
+
+    def close(self) -> None:
+        self._end(None)
+
+    def _end(self, last: str | None) -> None:
+        self.live = False
+        self._jobs.put(last)
+        if self.opened is not None:
+            with suppress(Exception):
+                self.opened.reader.close()
+
+    # -- its thread's side ---------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        store: LaneStore | None = None
+        try:
+            with self._within(CALL_SECONDS):
+                store = self._parts.store(self.lane, self._alive)
+                self.opened = self._open(store)
+            self._serve(store)
+        except BaseException as problem:
+            self.problem = self.problem or problem
+            self.live = False
+            self._end_with(store, self._last_word())
+
+    def _open(self, store: LaneStore) -> Opened:
+        parts, lane = self._parts, self.lane
+        restored = store.open(parts.wanted)
+        run, commit = restored.run, restored.commit
+        positions: Mapping[str, int] = {} if commit is None else commit.positions
+        processor = parts.processor(lane, restored)
+        self._alive()
+        start = positions.get(parts.reads, run.bounds.starts[lane])
+        stop = run.bounds.stops[lane]
+        ended = commit is not None and commit.final and commit.run == run.number
+        return Opened(run.number, ended, parts.reader(lane, start, stop), processor)
+
+    def _serve(self, store: LaneStore) -> None:
+        while True:
+            job = self._jobs.get()
+            if not isinstance(job, Job):
+                self._end_with(store, job)
+                return
+            if self.live:
+                self._do(store, job)
+            with self._lock:
+                self._bytes -= job.size
+                self._barriers -= job.changes is not None
+                self._jobs_left -= 1
+
+    def _do(self, store: LaneStore, job: Job) -> None:
+        size = 0 if job.changes is None else sum(change.size for change in job.changes)
+        with self._within(CALL_SECONDS + size / BYTES_A_SECOND):
+            store.write(job.output)
+            if job.changes is None:
+                return
+            began = time.monotonic()
+            store.commit({self._parts.reads: job.output.stop}, job.changes, final=job.output.end)
+            self.committed_at = time.monotonic()
+            self.commit_seconds = self.committed_at - began
+            self.commits += 1
+
+    def _last_word(self) -> str | None:
+        while isinstance(job := self._jobs.get(), Job):
+            pass
+        return job
+
+    def _end_with(self, store: LaneStore | None, reason: str | None) -> None:
+        if store is not None:
+            with self._within(CALL_SECONDS):
+                if reason is not None:
+                    store.park(reason)
+                store.close()
+
+    def _alive(self) -> bool:
+        """Asked by the store while it opens the lane, which is a sign of life."""
+        self._deadline = time.monotonic() + self._allowed
+        return self.live
+
+    @contextmanager
+    def _within(self, seconds: float) -> Iterator[None]:
+        self._allowed = seconds + GRACE_SECONDS
+        self._deadline = time.monotonic() + self._allowed
+        try:
+            yield
+        finally:
+            self._deadline = None
+
+
+def _size(output: LaneOutput) -> int:
+    """Roughly: each list as if all its records were as large as the first."""
+    lists = (output.selections, output.predictions, output.verdicts, output.dead_letters, output.finals)
+    return sum(len(records) * records[0].size for records in lists if records)
+
+
+class LaneRun:
+    """One lane as long as it is this worker's, through all its openings."""
+
+    def __init__(self, lane: int, parts: Parts) -> None:
+        self.lane = lane
+        self.done = False
+        """At the end of its run, or stopped with everything committed."""
+        self.parked: BaseException | None = None
+        self.run = 0
+        self._parts = parts
+        self._attempt: Attempt | None = Attempt(lane, parts)
+        self._reopen_at = 0.0
+        self._pause = REOPEN_SECONDS[0]
+        self._progress: LaneProgress | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self._opened: Opened | None = None
+        self._closing = False
+        self._dirty = False
+        self._awake = 0.0
+        self._barrier_at = 0.0
+
+    @property
+    def ended(self) -> bool:
+        return self.done or self.parked is not None
+
+    def forget(self) -> None:
+        """The lane has gone to another process, whose fencing aborts what is open here."""
+        if self._attempt is not None:
+            self._attempt.close()
+            self._attempt = None
+        self._parts.progress.forget(self.lane)
+
+    def next(self, stopping: bool) -> Item | None:
+        """The lane's next item, if there is one now."""
+        if self.ended:
+            return None
+        attempt = self._attempt
+        if attempt is None:
+            self._open_again(stopping)
+            return None
+        if attempt.problem is not None:
+            self._failed(attempt.problem)
+            return None
+        if attempt.stuck():
+            self._failed(ReopenError(f"lane {self.lane}: a call of the client does not come back"))
+            return None
+        if self._opened is None:
+            self._take(attempt, stopping)
+            return None
+        if self._closing:
+            if attempt.idle and attempt.problem is None:
+                self._finish(attempt)
+            return None
+        try:
+            return self._next(attempt, self._opened.reader, stopping)
+        except Exception as problem:
+            self._failed(problem)
+            return None
+
+    def _next(self, attempt: Attempt, reader: Reader, stopping: bool) -> Item | None:
+        now = time.monotonic()
+        if stopping:
+            self._closing = True
+            return self._item(attempt, self._nothing(reader), barrier=True) if self._dirty else None
+        if attempt.full or now < self._awake:
+            return None
+        poll = reader.poll()
+        due = now >= self._barrier_at
+        if poll is None:
+            self._awake = now + PAUSE_SECONDS
+            if (due and self._dirty) or now - attempt.committed_at > DAY:
+                return self._item(attempt, self._nothing(reader), barrier=True)
+            return None
+        if self._progress is not None:
+            self._progress.reached(poll.stop, len(poll.values))
+        self._closing = poll.end
+        if len(poll.values) < RECORDS_A_POLL // 2:
+            self._awake = now + PAUSE_SECONDS
+        return self._item(attempt, poll, barrier=due or poll.end)
+
+    def _item(self, attempt: Attempt, poll: RawPoll, *, barrier: bool) -> Item:
+        self._dirty = not barrier
+        if barrier:
+            self._pause = REOPEN_SECONDS[0]
+            self._barrier_at = time.monotonic() + max(self._parts.interval, attempt.commit_seconds / SHARE)
+        attempt.expect(barrier)
+        return Item(attempt, poll, barrier)
+
+    def _nothing(self, reader: Reader) -> RawPoll:
+        at = reader.position
+        return RawPoll(self.lane, at, at, False, [], [], [], [])
+
+    # -- opening and ending --------------------------------------------------------------------------------------
+
+    def _take(self, attempt: Attempt, stopping: bool) -> None:
+        opened = attempt.opened
+        if opened is None:
+            if stopping:
+                self.forget()
+                self.done = True
+            return
+        self._opened, self.run = opened, opened.run
+        self._barrier_at = time.monotonic() + self._parts.interval
+        self._parts.progress.tell(self.lane, None)
+        self._progress = self._parts.progress.open(self.lane, opened.reader.position, opened.reader.stop)
+        if opened.ended:
+            self._finish(attempt)
+
+    def _finish(self, attempt: Attempt) -> None:
+        attempt.close()
+        self.done = True
+
+    def _open_again(self, stopping: bool) -> None:
+        if stopping:
+            self.done = True
+        elif time.monotonic() >= self._reopen_at:
+            self._begin()
+            self._attempt = Attempt(self.lane, self._parts)
+
+    def _failed(self, problem: BaseException) -> None:
+        attempt, self._attempt = self._attempt, None
+        assert attempt is not None
+        if isinstance(problem, ReopenError):
+            attempt.close()
+            logger.warning("%s; it is opened again in %.1f s", problem, self._pause)
+            self._parts.progress.tell(self.lane, "opening the lane again")
+            self._reopen_at = time.monotonic() + self._pause
+            self._pause = min(2 * self._pause, REOPEN_SECONDS[1])
+            return
+        attempt.park(str(problem))
+        self.parked = problem
+        self._parts.progress.tell(self.lane, f"parked: {problem}")
+        if isinstance(problem, SluicewayError):
+            logger.error("lane %d is parked: %s", self.lane, problem)
+        else:
+            logger.error("lane %d is parked: %r", self.lane, problem, exc_info=problem)

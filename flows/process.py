@@ -1,0 +1,157 @@
+"""A flow put together for this process: its store, its run, and how lanes are handed out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import orjson
+
+from sluiceway.errors import SettingsError
+from sluiceway.flows.lane_run import Parts
+from sluiceway.flows.preflight import Surroundings
+from sluiceway.flows.progress import Progress
+from sluiceway.flows.settings import Settings
+from sluiceway.flows.work import Work
+from sluiceway.flows.worker import Finish, Process
+from sluiceway.topics.bounds import Bounds
+from sluiceway.topics.directory_store import DirectoryStore
+from sluiceway.topics.kafka_store import Follower, KafkaStore, Offsets, StateTopic, refuse_lost
+from sluiceway.topics.kafka_writer import KafkaOutput
+from sluiceway.topics.members import AllLanes, GroupMember, Membership
+from sluiceway.topics.reader import resolve_bounds
+from sluiceway.topics.state_records import RunRecord
+from sluiceway.topics.store import BelongsTo, Glance, Wanted, first_difference, other_models
+from sluiceway.topics.url import DirectoryTopic, KafkaTopic
+
+DEFAULT_INTERVAL = 2.0
+"""Seconds between commits."""
+Store = KafkaStore | DirectoryStore
+
+
+class EndedError(Exception):
+    """The run that this process has come for is over."""
+
+
+def assemble(
+    settings: Settings,
+    around: Surroundings,
+    work: Work,
+    *,
+    interval: float,
+    stopping: Callable[[], bool],
+    progress: Progress | None = None,
+    again: bool = False,
+) -> Process:
+    """Everything that the workers of this process share; nothing is opened yet."""
+    progress = progress or Progress()
+    store = open_store(settings, around, belongs_to(settings, around, work), interval)
+    glances = [store.glance(lane) for lane in range(around.lanes)]
+    refuse_other_models(settings, store, glances)
+    parts = Parts(
+        store=store.lane,
+        wanted=_wanted(settings, around, glances, again=again),
+        reads=settings.source_role,
+        reader=work.reader(settings, around, progress),
+        processor=work.processor(settings, around),
+        interval=interval,
+        progress=progress,
+    )
+    shared = isinstance(store, KafkaStore) and not store.directories
+
+    def join(
+        index: int, count: int, gained: Callable[[int], None], lost: Callable[[int], None]
+    ) -> Membership:
+        if not shared:
+            return AllLanes(range(index, around.lanes, count), gained)
+        assert isinstance(store, KafkaStore)
+        topic = store.topic
+        return GroupMember(topic.flow, topic.bootstrap, topic.config, topic.info.name, index, gained, lost)
+
+    def follow() -> Follower:
+        assert isinstance(store, KafkaStore)
+        return Follower(store.topic, range(around.lanes))
+
+    return Process(
+        parts=parts,
+        join=join,
+        bounded=settings.input.stop is not None,
+        stopping=stopping,
+        finish=Finish(follow if shared else None),
+    )
+
+
+def belongs_to(settings: Settings, around: Surroundings, work: Work) -> BelongsTo:
+    """As it comes back from a store."""
+    content: BelongsTo = orjson.loads(orjson.dumps(work.belongs_to(settings, around)))
+    return content
+
+
+def open_store(settings: Settings, around: Surroundings, belongs: BelongsTo, interval: float = 0.0) -> Store:
+    """Where the state lies: where the output goes."""
+    directories = {
+        name: topic for name, topic in settings.outputs.items() if isinstance(topic, DirectoryTopic)
+    }
+    state = settings.state
+    if isinstance(state, DirectoryTopic):
+        store = DirectoryStore(settings.flow.name, state.path, directories, belongs)
+        store.make()
+        known = store.lanes()
+        if known and known != around.lanes:
+            raise SettingsError(
+                f"{store} has {known} lanes, but the input has {around.lanes} partitions: keys have moved, and the"
+                f" streams' models would be split; give the flow another name and other outputs"
+            )
+        return store
+    assert around.state is not None
+    topic = StateTopic(settings.flow.name, state.bootstrap, settings.kafka, around.state)
+    output = KafkaOutput(
+        flow=settings.flow.name,
+        bootstrap=state.bootstrap,
+        config=settings.kafka,
+        topics=around.outputs,
+        state=around.state,
+        transaction_seconds=max(120.0, 3 * interval),
+    )
+    source = settings.source
+    offsets = (
+        Offsets(settings.flow.name, source.bootstrap, settings.kafka, source.name)
+        if isinstance(source, KafkaTopic)
+        else None
+    )
+    return KafkaStore(topic, output, belongs, reads=settings.source_role, directories=directories, offsets=offsets)
+
+
+def refuse_other_models(settings: Settings, store: Store, glances: Sequence[Glance]) -> None:
+    """Before anything is opened: the settings or the input have changed so that the models would be others."""
+    for lane, glance in enumerate(glances):
+        if glance.commit is None and isinstance(store, KafkaStore):
+            refuse_lost(store.topic, lane, store.offsets)
+        if glance.commit is not None:
+            difference = first_difference(glance.commit.belongs_to, store.belongs_to)
+            if difference is not None:
+                name = str(store) if isinstance(store, DirectoryStore) else str(store.topic)
+                raise SettingsError(str(other_models(name, settings.flow.name, *difference)))
+
+
+def _wanted(settings: Settings, around: Surroundings, glances: Sequence[Glance], *, again: bool) -> Wanted:
+    """The run to go on with, or the next one."""
+    commits = [glance.commit for glance in glances]
+    number = max((commit.run for commit in commits if commit is not None), default=1)
+    ended = settings.input.stop is not None and all(
+        commit is not None and commit.ends(number) and commit.stop_setting == settings.input.stop for commit in commits
+    )
+    if ended and not again:
+        raise EndedError
+    given = settings.input
+
+    def resolve(before: RunRecord | None) -> Bounds:
+        bounds = resolve_bounds(settings.source, settings.kafka, around.lanes, given.start, given.stop)
+        if before is None:
+            return bounds
+        # what has been decided stays; partitions added since are read from their first record on
+        known = before.bounds.starts
+        first = resolve_bounds(settings.source, settings.kafka, around.lanes, "beginning", None).starts
+        return replace(bounds, starts=(*known, *first[len(known) :]))
+
+    return Wanted(number + (1 if ended else 0), around.lanes, given.stop, resolve)

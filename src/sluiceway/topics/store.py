@@ -1,0 +1,113 @@
+"""A lane's store: where its state, its position and its output become durable in one act.
+
+The state lies where the output goes: a compacted topic beside Kafka outputs (`kafka_store`), SQLite files beside
+directories (`directory_store`). Both are used the same way: a lane is opened, which fences whoever had it before; what
+it writes afterwards is invisible, or compared when it comes again, until `commit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import orjson
+
+from sluiceway.errors import FlowError
+from sluiceway.schemas.lane import LaneOutput
+from sluiceway.schemas.state import StoredChange, StoredStream
+from sluiceway.topics.bounds import Bounds
+from sluiceway.topics.state_records import CommitRecord, Contents, OpenRecord, RunRecord
+
+
+class Wanted(NamedTuple):
+    """The run that a process has come for."""
+
+    number: int
+    """At least this one: a run that ended before is not gone on with."""
+    lanes: int
+    stop_setting: str | None
+    resolve: Callable[[RunRecord | None], Bounds]
+    """Decides the bounds where nobody has yet; given the run before, if there was one."""
+
+    def accepts(self, run: RunRecord | None) -> bool:
+        return (
+            run is not None
+            and run.number >= self.number
+            and run.bounds.stop_setting == self.stop_setting
+            and len(run.bounds) == self.lanes
+        )
+
+    def begin(self, before: RunRecord | None) -> RunRecord:
+        """The next run, for whoever opens lane 0."""
+        number = max(self.number, 1 if before is None else before.number + 1)
+        return RunRecord(number, self.resolve(before))
+
+
+class Restored(NamedTuple):
+    """What an opened lane goes on from."""
+
+    run: RunRecord
+    commit: CommitRecord | None
+    """None: the lane has never committed."""
+    streams: dict[str, StoredStream]
+
+
+class LaneStore(Protocol):
+    """One lane, to be written. Its calls block, and are made from one thread of the lane's own."""
+
+    def open(self, wanted: Wanted) -> Restored:
+        """Fence whoever had the lane, restore what was committed, find or begin the run."""
+
+    def write(self, output: LaneOutput) -> None:
+        """Output, in order. It belongs to the next commit."""
+
+    def commit(self, positions: Mapping[str, int], changes: Sequence[StoredChange], *, final: bool) -> None:
+        """Output written since, changed states and position, all or nothing."""
+
+    def park(self, reason: str) -> None:
+        """Say in the store why the lane stands still. Whatever goes wrong with that is passed over."""
+
+    def close(self) -> None:
+        """Let go; nothing may be committed here."""
+
+
+class Glance(NamedTuple):
+    """What can be known of a lane without reading its states."""
+
+    opened: OpenRecord | None
+    commit: CommitRecord | None
+
+
+class FlowStore(Protocol):
+    """The store of a flow, read-only but for the lanes that it opens and for `remove`."""
+
+    def glance(self, lane: int) -> Glance: ...
+
+    def read(self, lane: int) -> Contents:
+        """Everything up to a commit met at the end, while others may go on writing."""
+
+    def lane(self, lane: int, alive: Callable[[], bool]) -> LaneStore:
+        """`alive` says whether the lane is still wanted: a late opener must not fence its successor."""
+
+
+def choices(flow: str) -> str:
+    """What to do about a store that cannot be gone on with."""
+    return f"`sluiceway reset` begins {flow!r} anew, or give the flow another name"
+
+
+BelongsTo = Mapping[str, Any]
+
+
+def first_difference(found: BelongsTo, wanted: BelongsTo) -> tuple[str, Any, Any] | None:
+    """Name, stored value and wanted value of what makes stored models another flow's."""
+    for name in [*wanted, *found]:
+        if found.get(name) != wanted.get(name):
+            return name, found.get(name), wanted.get(name)
+    return None
+
+
+def other_models(store: str, flow: str, name: str, found: object, wanted: object) -> FlowError:
+    return FlowError(
+        f"{store} was made with {name.replace('_', ' ')} = {orjson.dumps(found).decode()}, the flow now has"
+        f" {orjson.dumps(wanted).decode()}: its models cannot go on with that; undo the change, or {choices(flow)}"
+    )
