@@ -122,6 +122,9 @@ class Attempt:
 
     def deliver(self, output: LaneOutput, changes: Sequence[StoredChange] | None) -> None:
         job = Job(output, changes, _size(output))
+        if job.size == 0 and changes is None:  # most polls give nothing: not worth waking a thread
+            self._done(job)
+            return
         with self._lock:
             self._bytes += job.size
         self._jobs.put(job)
@@ -192,10 +195,13 @@ class Attempt:
                 return
             if self.live:
                 self._do(store, job)
-            with self._lock:
-                self._bytes -= job.size
-                self._barriers -= job.changes is not None
-                self._jobs_left -= 1
+            self._done(job)
+
+    def _done(self, job: Job) -> None:
+        with self._lock:
+            self._bytes -= job.size
+            self._barriers -= job.changes is not None
+            self._jobs_left -= 1
 
     def _do(self, store: LaneStore, job: Job) -> None:
         size = 0 if job.changes is None else sum(change.size for change in job.changes)
@@ -249,6 +255,8 @@ class LaneRun:
         self.lane = lane
         self.done = False
         """At the end of its run, or stopped with everything committed."""
+        self.final = False
+        """At the end of its run."""
         self.parked: BaseException | None = None
         self.run = 0
         self._parts = parts
@@ -260,7 +268,7 @@ class LaneRun:
 
     def _begin(self) -> None:
         self._opened: Opened | None = None
-        self._closing = False
+        self._closing = self._at_end = False
         self._dirty = False
         self._awake = 0.0
         self._barrier_at = 0.0
@@ -319,7 +327,7 @@ class LaneRun:
             return None
         if self._progress is not None:
             self._progress.reached(poll.stop, len(poll.values))
-        self._closing = poll.end
+        self._closing = self._at_end = poll.end
         if len(poll.values) < RECORDS_A_POLL // 2:
             self._awake = now + PAUSE_SECONDS
         return self._item(attempt, poll, barrier=due or poll.end)
@@ -355,6 +363,7 @@ class LaneRun:
     def _finish(self, attempt: Attempt) -> None:
         attempt.close()
         self.done = True
+        self.final = self._opened is not None and (self._opened.ended or self._at_end)
 
     def _open_again(self, stopping: bool) -> None:
         if stopping:
