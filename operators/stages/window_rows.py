@@ -75,7 +75,7 @@ class WindowRows:
         """The rows of all blocks, one after the other."""
         made = cls()
         indices, values, y = [np.empty(0, dtype=np.int64)], [np.empty(0)], [np.empty(0)]
-        lengths = [np.zeros(1, dtype=np.int64)]
+        lengths: list[NDArray[Any]] = [np.zeros(1, dtype=np.int64)]
         for block in blocks:
             place = [made._names.setdefault(name, len(made._names)) for name in block["names"]]
             indices.append(np.array(place, dtype=np.int64)[np.frombuffer(block["indices"], dtype=_INTEGERS)])
@@ -100,8 +100,7 @@ class WindowRows:
         return compact, [by_place[at] for at in used.tolist()]
 
 
-def _in_order_of_use(rows: csr_array) -> NDArray[np.int64]:
+def _in_order_of_use(rows: csr_array) -> NDArray[Any]:
     """The columns that have a value, each where its first one stands."""
     used, first = np.unique(rows.indices, return_index=True)
-    in_order: NDArray[np.int64] = used[np.argsort(first)]
-    return in_order
+    return used[np.argsort(first)]
