@@ -69,7 +69,7 @@ class Lane:
         return changes
 
     def stream_state(self, name: str) -> StreamState | None:
-        """One stream's whole state, for who wants to look at it; None if there is no such stream."""
+        """One stream's whole state, as the store has it if nothing has touched it; None if there is no such stream."""
         if name in self._streams:
             return self._streams[name].state()
         return unpack_stream(self._asleep[name]) if name in self._asleep else None

@@ -41,10 +41,9 @@ def outputs_and_states(kind: Kind, sent: list[Message], cut: list[int], seed: in
         given.append((output.selections, output.predictions, output.verdicts, output.dead_letters, output.finals))
     whole = [[*chain.from_iterable(records)] for records in zip(*given, strict=True)]
     store.commit(lane)
-    names = sorted(store.streams)
-    states = {name: lane.stream_state(name) for name in names}
-    woken = {name: _woken(kind, name, store.streams[name]).state() for name in names}
-    assert woken == states  # what was stored is all there is
+    states = {name: _woken(kind, name, stored).state() for name, stored in store.streams.items()}
+    for name, stream in lane._streams.items():
+        assert stream.state() == states[name]  # what was stored is all there is
     births = [name for name, _ in sorted(store.streams.items(), key=lambda item: item[1].birth)]
     assert sorted(stored.birth for stored in store.streams.values()) == list(range(len(births)))
     return whole, states, births
