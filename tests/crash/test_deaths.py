@@ -115,7 +115,7 @@ def test_without_the_purge_it_goes_wrong(
     _leave_unfinished_state_behind(world, flow, keep_unfinished=True)
     child = flow.start(How(keep_unfinished=True))
     child.ends(1)
-    assert "the recovery store is inconsistent" in child.stderr
+    assert "the lane's store does not fit its input" in child.stderr
     assert not prefix_differences(world.expected, world.read(flow))
     verdict(f"{flow.series}: {len(flow.deaths)} deaths, refused as inconsistent, as it must be")
 
@@ -129,7 +129,7 @@ def test_the_placed_series_without_the_purge(
     deaths = placed_everywhere(world, 5, seed=2)
     reason = die_unpurged(world, flow, deaths, seed=2, guarded=True)
     assert reason is not None, "nothing went wrong: the deaths are badly placed"
-    assert "the recovery store is inconsistent" in reason
+    assert "the lane's store does not fit its input" in reason
     found = world.read(flow)
     assert not prefix_differences(world.expected, found)
     verdict(
