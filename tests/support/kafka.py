@@ -154,11 +154,16 @@ class Topics:
         self._groups: list[str] = []
         self._ruled: set[tuple[ResourceType, str, ResourcePatternType]] = set()
 
-    def __call__(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
-        """Create a topic that keeps its records (`retention.ms=-1`) unless `config` says otherwise."""
+    def __call__(
+        self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None, replication: int = -1
+    ) -> str:
+        """Create a topic that keeps its records (`retention.ms=-1`) unless `config` says otherwise.
+
+        As many copies as the brokers make by default: one on a broker alone, three in a cluster.
+        """
         unique = f"{name}-{uuid.uuid4().hex[:8]}"
         settings = {"retention.ms": "-1", **(config or {})}
-        new = NewTopic(unique, num_partitions=partitions, replication_factor=1, config=settings)
+        new = NewTopic(unique, num_partitions=partitions, replication_factor=replication, config=settings)
         self.admin.create_topics([new])[unique].result(30)
         self._topics.append(unique)
         deadline = time.monotonic() + 30
