@@ -29,7 +29,7 @@ logger = logging.getLogger("sluiceway.lane")
 
 PAUSE_SECONDS = 0.02
 """After a poll that took nearly all there was, the next waits: a small item costs as much as a big one."""
-GRACE_SECONDS = 10.0
+GRACE_SECONDS = 5.0
 """By which a call may overrun the time that it was given before it is given up."""
 REOPEN_SECONDS = (0.2, 10.0)
 """The first and the longest pause before a lane is opened again."""

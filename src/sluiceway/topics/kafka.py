@@ -77,7 +77,8 @@ def new_consumer(config: Mapping[str, Any], log: logging.Logger = logger) -> Con
 
 
 def new_producer(config: Mapping[str, Any]) -> Producer:
-    return _client(Producer, config)
+    # without a listener the client prints what is fatal by itself: a fenced producer, which is nothing to worry about
+    return _client(Producer, {"error_cb": lambda error: logger.debug("%s", error), **config})
 
 
 def new_admin(bootstrap: str, user: Config) -> AdminClient:

@@ -13,7 +13,7 @@ from sluiceway.errors import FlowError, ReopenError
 from sluiceway.schemas.lane import LaneOutput, OutRecord
 from sluiceway.topics import kafka
 
-CALL_SECONDS = 20.0
+CALL_SECONDS = 25.0
 """How long a call of the client may take. A lane that waits longer is opened again, with another producer."""
 BYTES_A_SECOND = 1_000_000
 """A commit of so many bytes may take a second longer."""
