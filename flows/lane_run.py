@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, NamedTuple, Protocol
 
-from sluiceway.errors import ReopenError, SluicewayError
+from sluiceway.errors import ReopenError, SluicewayError, UnreachableError
 from sluiceway.flows.progress import LaneProgress, Progress
 from sluiceway.schemas.lane import LaneOutput, RawPoll
 from sluiceway.schemas.state import StoredChange
@@ -335,7 +335,6 @@ class LaneRun:
     def _item(self, attempt: Attempt, poll: RawPoll, *, barrier: bool) -> Item:
         self._dirty = not barrier
         if barrier:
-            self._pause = REOPEN_SECONDS[0]
             self._barrier_at = time.monotonic() + max(self._parts.interval, attempt.commit_seconds / SHARE)
         attempt.expect(barrier)
         return Item(attempt, poll, barrier)
@@ -375,8 +374,9 @@ class LaneRun:
     def _failed(self, problem: BaseException) -> None:
         attempt, self._attempt = self._attempt, None
         assert attempt is not None
-        if isinstance(problem, ReopenError):
+        if isinstance(problem, ReopenError | UnreachableError):
             attempt.close()
+            self._pause = REOPEN_SECONDS[0] if attempt.commits else self._pause
             logger.warning("%s; it is opened again in %.1f s", problem, self._pause)
             self._parts.progress.tell(self.lane, "opening the lane again")
             self._reopen_at = time.monotonic() + self._pause

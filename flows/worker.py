@@ -16,7 +16,7 @@ from sluiceway.topics.state_records import CommitRecord
 
 logger = logging.getLogger("sluiceway.flow")
 
-STOP_SECONDS = 7.0
+STOP_SECONDS = 5.0
 """How long a stop waits for the last commits; what they would have held is read again by whoever goes on."""
 IDLE_SECONDS = 0.01
 FINISH_SECONDS = 0.3

@@ -6,9 +6,8 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import cast
 
-from confluent_kafka import KafkaError, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
-from sluiceway.errors import FlowError
 from sluiceway.schemas.arrow import arrow_rows
 from sluiceway.schemas.lane import RawPoll
 from sluiceway.topics import kafka
@@ -130,7 +129,7 @@ class KafkaReader:
                 low, high = kafka.watermarks(self._consumer, self._topic.name, self._partition)
                 raise kafka.out_of_range(self._topic.name, self._partition, self.position, low, high)
             elif error.code() not in kafka.PASSING:
-                raise FlowError(f"topic {self._topic.name!r} cannot be read: {kafka.sentence(error)}")
+                raise kafka.failed(f"topic {self._topic.name!r} cannot be read", KafkaException(error))
         return records, reached
 
     def close(self) -> None:

@@ -7,6 +7,7 @@ record, read the partition up to that very record. What is read before the fence
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -207,6 +208,7 @@ class Offsets:
 
     def __init__(self, flow: str, bootstrap: str, config: kafka.Config, topic: str) -> None:
         self._topic = topic
+        self._lock = threading.Lock()
         self._consumer = kafka.new_consumer(
             kafka.client_config(bootstrap, config, group_id=flow, enable_auto_commit=False)
         )
@@ -220,8 +222,9 @@ class Offsets:
         return found.offset if found.offset >= 0 else None
 
     def tell(self, lane: int, position: int) -> None:
-        self._consumer.commit(offsets=[TopicPartition(self._topic, lane, position)], asynchronous=True)
-        self._consumer.poll(0)
+        with self._lock:
+            self._consumer.commit(offsets=[TopicPartition(self._topic, lane, position)], asynchronous=True)
+            self._consumer.poll(0)
 
     def close(self) -> None:
         self._consumer.close()

@@ -15,10 +15,20 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from sluiceway.errors import FlowError
 from sluiceway.topics import kafka
 
-LEAVE_SECONDS = 3.0
+LEAVE_SECONDS = 2.0
 SUFFIX = ".members"
 DEFAULTS: kafka.Config = {"session.timeout.ms": 10_000, "heartbeat.interval.ms": 1_000}
 """How long a killed member's lanes wait for another owner, and how often a member says that it lives."""
+REFUSED = frozenset(
+    {
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.INVALID_SESSION_TIMEOUT,
+        KafkaError.INCONSISTENT_GROUP_PROTOCOL,
+        KafkaError.FENCED_INSTANCE_ID,
+    }
+)
+"""What a member cannot get over; all else passes, or is told by the lanes themselves."""
 
 
 class Membership(Protocol):
@@ -62,21 +72,19 @@ class GroupMember:
         self._flow = flow
         self._gained = gained
         self._lost = lost
-        static = {"group.instance.id": f"{config[kafka.INSTANCE_ID]}-{worker}"} if kafka.INSTANCE_ID in config else {}
-        self._consumer = kafka.new_consumer(
-            {
-                **kafka.client_config(
-                    bootstrap,
-                    {**DEFAULTS, **config},
-                    group_id=flow + SUFFIX,
-                    enable_auto_commit=False,
-                    auto_offset_reset="latest",
-                    partition_assignment_strategy="cooperative-sticky",
-                    queued_max_messages_kbytes=1,
-                ),
-                **static,
-            }
+        ours = {**DEFAULTS, **{name: value for name, value in config.items() if name in kafka.MEMBERSHIP}}
+        if kafka.INSTANCE_ID in ours:
+            ours[kafka.INSTANCE_ID] = f"{ours[kafka.INSTANCE_ID]}-{worker}"
+        basic = kafka.client_config(
+            bootstrap,
+            config,
+            group_id=flow + SUFFIX,
+            enable_auto_commit=False,
+            auto_offset_reset="latest",
+            partition_assignment_strategy="cooperative-sticky",
+            queued_max_messages_kbytes=1,
         )
+        self._consumer = kafka.new_consumer({**basic, **ours})
         self._consumer.subscribe([topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
 
     def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
@@ -97,10 +105,15 @@ class GroupMember:
         except KafkaException as problem:
             raise self._refused(problem.args[0]) from problem
         error = None if message is None else message.error()
-        if error is not None and error.code() not in kafka.PASSING and not error.retriable():
+        if error is not None and (error.fatal() or error.code() in REFUSED):
             raise self._refused(error)
 
     def _refused(self, error: KafkaError) -> FlowError:
+        if error.code() == KafkaError.FENCED_INSTANCE_ID:
+            return FlowError(
+                f"another process has taken this one's place in {self._flow + SUFFIX!r}: it has the same"
+                f" group.instance.id"
+            )
         if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             return FlowError(
                 f"the broker denies this client READ of the consumer group {self._flow + SUFFIX!r}, by which the"
