@@ -157,9 +157,6 @@ class Attempt:
     def _end(self, last: str | None) -> None:
         self.live = False
         self._jobs.put(last)
-        if self.opened is not None:
-            with suppress(Exception):
-                self.opened.reader.close()
 
     # -- its thread's side ---------------------------------------------------------------------------------------
 
@@ -221,8 +218,10 @@ class Attempt:
         return job
 
     def _end_with(self, store: LaneStore | None, reason: str | None) -> None:
-        if store is not None:
-            with self._within(CALL_SECONDS):
+        with self._within(CALL_SECONDS), suppress(Exception):  # it is over: there is nobody left to tell
+            if self.opened is not None:
+                self.opened.reader.close()
+            if store is not None:
                 if reason is not None:
                     store.park(reason)
                 store.close()

@@ -52,7 +52,7 @@ def main() -> None:
     if sys.argv[1:2] in (["run"], ["apply"]):
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(code)  # a Kafka client that was fenced, or waits for a lost broker, may abort or hold up an orderly end
+        os._exit(code)  # a Kafka client that was fenced, or waits for a broker, may abort or hold up an orderly end
     sys.exit(code)
 
 
