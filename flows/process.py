@@ -60,7 +60,7 @@ def assemble(
     shared = isinstance(store, KafkaStore) and not store.directories
 
     def join(
-        index: int, count: int, gained: Callable[[int], None], lost: Callable[[int], None]
+        index: int, count: int, gained: Callable[[int], None], lost: Callable[[int, bool], None]
     ) -> Membership:
         if not shared:
             return AllLanes(range(index, around.lanes, count), gained)

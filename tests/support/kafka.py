@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
+    IsolationLevel,
     KafkaError,
     KafkaException,
     Message,
@@ -26,6 +27,7 @@ from confluent_kafka.admin import (
     AdminClient,
     NewPartitions,
     NewTopic,
+    OffsetSpec,
     ResourcePatternType,
     ResourceType,
 )
@@ -184,6 +186,12 @@ class Topics:
     def grow(self, topic: str, partitions: int) -> None:
         self.admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
         self.wait_for(topic, partitions)
+
+    def end(self, topic: str, partition: int = 0) -> int:
+        """The offset after the last of all its records, transactions' markers included."""
+        place = TopicPartition(topic, partition)
+        found = self.admin.list_offsets({place: OffsetSpec.latest()}, isolation_level=IsolationLevel.READ_UNCOMMITTED)
+        return int(found[place].result(30).offset)
 
     def remove(self, topic: str) -> None:
         """And wait until nobody knows of it."""

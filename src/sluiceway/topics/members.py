@@ -57,8 +57,9 @@ class GroupMember:
         topic: str,
         worker: int,
         gained: Callable[[int], None],
-        lost: Callable[[int], None],
+        lost: Callable[[int, bool], None],
     ) -> None:
+        """`lost` is told of a lane, and whether the group has thrown this member out rather than asked for it."""
         self._flow = flow
         self._gained = gained
         self._lost = lost
@@ -77,7 +78,7 @@ class GroupMember:
                 **static,
             }
         )
-        self._consumer.subscribe([topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
+        self._consumer.subscribe([topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._thrown_out)
 
     def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         consumer.incremental_assign(places)
@@ -86,10 +87,13 @@ class GroupMember:
         for place in places:
             self._gained(place.partition)
 
-    def _revoked(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+    def _revoked(self, consumer: Consumer, places: list[TopicPartition], *, thrown_out: bool = False) -> None:
         for place in places:
-            self._lost(place.partition)
+            self._lost(place.partition, thrown_out)
         consumer.incremental_unassign(places)
+
+    def _thrown_out(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+        self._revoked(consumer, places, thrown_out=True)
 
     def poll(self) -> None:
         try:
