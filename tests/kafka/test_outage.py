@@ -1,5 +1,5 @@
 """The broker goes away under running flows, twice: frozen, then killed and restarted. Records keep coming, so each time
-it goes in the middle of transactions. One flow goes through both outages; another one is stopped in the first.
+it goes in the middle of transactions. Two flows go through both outages; a third is stopped in the first.
 """
 
 from __future__ import annotations
@@ -64,18 +64,21 @@ def fed(flows: list[KafkaFlow], sent: list[tuple[str, str]]) -> Iterator[None]:
 @pytest.mark.timeout(250)
 def test_flows_wait_for_the_broker_and_lose_nothing(own_broker: Broker, tmp_path: Path) -> None:
     topics = Topics(own_broker.bootstrap)
-    flows = [KafkaFlow(topics, tmp_path, input={"stop": None}) for _ in range(2)]
-    steady, stopped = flows
+    members = ("only", None)  # the same one for its group after the outage, or a new one
+    steady, other, stopped = flows = [
+        KafkaFlow(topics, tmp_path, input={"stop": None}, kafka={"group.instance.id": member})
+        for member in (*members, None)
+    ]
     sent = instances(RECORDS)
-    with steady.start() as first, stopped.start() as second:
-        running = [(steady, first)]
+    with steady.start() as first, other.start() as second, stopped.start() as third:
+        running = [(steady, first), (other, second)]
         with fed(flows, sent):
-            _until_more_comes([*running, (stopped, second)])
+            _until_more_comes([*running, (stopped, third)])
 
             own_broker.pause()
             gone = time.monotonic()
             time.sleep(1.0)
-            _is_stopped_while_nobody_answers(second)
+            _is_stopped_while_nobody_answers(third)
             time.sleep(max(0.0, gone + AWAY - time.monotonic()))
             own_broker.resume()
             _until_more_comes(running)
@@ -88,10 +91,11 @@ def test_flows_wait_for_the_broker_and_lose_nothing(own_broker: Broker, tmp_path
             assert "Traceback" not in late.stderr
             time.sleep(max(0.0, gone + AWAY - time.monotonic()))
             assert first.alive
+            assert second.alive
             own_broker.restart()
             _until_more_comes(running)
-        with stopped.start() as third:
-            running.append((stopped, third))
+        with stopped.start() as again:
+            running.append((stopped, again))
             for flow, process in running:
                 process.until(lambda flow=flow: len(flow.out("predictions")) >= RECORDS)  # type: ignore[misc]
             for _, process in running:

@@ -74,7 +74,7 @@ class Running:
             if self._process.poll() is not None:
                 raise AssertionError(f"the flow ended too early: {self.wait(1.0)}")
             if time.monotonic() > deadline:
-                raise TimeoutError(f"what was waited for did not come within {timeout:.0f} s")
+                raise TimeoutError(f"what was waited for did not come within {timeout:.0f} s; it said:\n{self.stderr}")
             time.sleep(0.05)
 
     @property

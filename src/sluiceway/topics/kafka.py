@@ -62,13 +62,14 @@ DEFAULTS: Config = {"metadata.recovery.strategy": "none"}
 
 
 INSTANCE_ID = "group.instance.id"
-"""Of members alone, which add their worker's number: two clients must not share one."""
+MEMBERS_OWN = frozenset({INSTANCE_ID, "session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms"})
+"""Settings of members alone: two clients must not share an instance's id, and a producer warns of what it ignores."""
 
 
 def client_config(bootstrap: str, user: Config, **ours: str | int | float | bool) -> dict[str, Any]:
     """librdkafka settings: the user's over our defaults, but never over what exactness depends on (`ours`)."""
     fixed = {name.replace("_", "."): value for name, value in ours.items()}
-    given = {name: value for name, value in user.items() if name != INSTANCE_ID}
+    given = {name: value for name, value in user.items() if name not in MEMBERS_OWN}
     return {"client.id": "sluiceway", **DEFAULTS, **given, **fixed, "bootstrap.servers": bootstrap}
 
 
