@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from sluiceway.errors import FlowError
+from sluiceway.flows.preflight import look_around
+from sluiceway.flows.process import belongs_to, open_store
+from sluiceway.flows.select import SELECTING
+from sluiceway.flows.settings import Settings
+from sluiceway.topics.bounds import Bounds
+from sluiceway.topics.store import Restored, Wanted
 from tests.kafka.expected import assert_exact, instances
 from tests.kafka.state import latest, records_of
 from tests.support import Topics, produce
@@ -39,8 +46,10 @@ def refused(flow: KafkaFlow, code: int, *more: str) -> str:
 
 
 def delete_records(flow: KafkaFlow, before: int) -> None:
+    set_config(flow, cleanup_policy="compact,delete")  # of a compacted topic nobody can delete records
     for done in flow.topics.admin.delete_records([TopicPartition(flow.state, 0, before)]).values():
         done.result(30)
+    set_config(flow, cleanup_policy="compact")
 
 
 def set_config(flow: KafkaFlow, **values: str) -> None:
@@ -89,7 +98,7 @@ def test_an_emptied_state_topic(topics: Topics, tmp_path: Path, left: int) -> No
     delete_records(flow, end - left)
     assert ("m" in records_of(flow)) == bool(left)
     sentence = refused(flow, 1)
-    assert f"the state topic {flow.state!r} has lost records of partition 0 (it begins at offset {end - left}" in sentence
+    assert f"the state topic {flow.state!r} has lost records of partition 0 (it begins at offset {end - left})" in sentence
     assert sentence.endswith(lead_on(flow))
 
 
@@ -188,55 +197,79 @@ HARMS: dict[str, tuple[Harm, str]] = {
         lambda held: committed_again(held, (b"p" + struct.pack(">QI", 7, 0) + b"mall", held[HEAD])),
         "a piece of stream 'mall' is there, but its head is not",
     ),
-    "a damaged state": (
-        lambda held: committed_again(held, (HEAD, held[HEAD][:-9])),
-        "'mail'",
-    ),
     "a state that is no envelope": (
         lambda held: committed_again(held, (HEAD, held[HEAD][:FIRST] + b"pickle")),
-        "'mail'",
+        "a state of lane 0 cannot be used: it is damaged, or not Sluiceway's",
     ),
     "a state of another version": (
-        lambda held: committed_again(held, (HEAD, held[HEAD][:FIRST] + b"S\x02" + held[HEAD][FIRST + 2 :])),
-        "version 2, this program knows 1",
+        lambda held: committed_again(held, (HEAD, held[HEAD][:FIRST] + b"S\x07" + held[HEAD][FIRST + 2 :])),
+        "version 7, this program knows",
     ),
+    "a damaged state": (lambda held: committed_again(held, (HEAD, held[HEAD][:-9])), "a state of lane 0 cannot be used: "),
 }  # fmt: skip
 
 
+LATER = ("a state that is no envelope", "a state of another version", "a damaged state")
+"""Met when the stream comes: states are read as they are needed."""
+
+
 @pytest.fixture(scope="module")
-def healthy(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> KafkaFlow:
-    """To be copied: what its state topic holds, and its input."""
-    return made(Topics(kafka), tmp_path_factory.mktemp("healthy"))
+def healthy(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaFlow]:
+    topics = Topics(kafka)
+    yield made(topics, tmp_path_factory.mktemp("healthy"))
+    topics.clear()
 
 
-@pytest.mark.parametrize("harm", HARMS)
+def harmed(flow: KafkaFlow, harm: Harm | None) -> None:
+    """Give the flow a state topic of its own that holds what its first one does, and the harm."""
+    held = latest(flow)
+    assert HEAD in held
+    order = sorted(held, key=lambda key: key == b"m")
+    flow.topic["state"] = flow.topics("state", 1, STATE)
+    flow.write()
+    kept = [(key, held[key]) for key in order]
+    produce(flow.bootstrap, flow.topic["state"], kept if harm is None else [*kept, *harm(held)])
+
+
+def opened(flow: KafkaFlow) -> Restored:
+    """The lane as a process would open it."""
+    settings = Settings.load(flow.file)
+    around = look_around(settings)
+    store = open_store(settings, around, belongs_to(settings, around, SELECTING))
+    lane = store.lane(0, lambda: True)
+    try:
+        return lane.open(Wanted(1, 1, "end", lambda before: Bounds((0,), (0,), "end")))
+    finally:
+        lane.close()
+
+
+@pytest.mark.parametrize("harm", [harm for harm in HARMS if harm not in LATER])
 def test_a_damaged_or_foreign_record(healthy: KafkaFlow, harm: str) -> None:
     change, sentence = HARMS[harm]
-    held = latest(healthy)
-    assert HEAD in held
-    produce(healthy.bootstrap, healthy.state, change(held))
-    try:
-        told = refused(healthy, 1)
-        assert f"the state topic {healthy.state!r}, partition 0, cannot be used: " in told
-        assert sentence in told
-        assert told.endswith(lead_on(healthy))
-    finally:
-        _mend(healthy, held)
+    harmed(healthy, change)
+    with pytest.raises(FlowError) as refusal:
+        opened(healthy)
+    told = str(refusal.value)
+    assert f"the state topic {healthy.topic['state']!r}, partition 0, cannot be used: " in told
+    assert sentence in told
+    assert told.endswith(lead_on(healthy))
 
 
-def _mend(flow: KafkaFlow, held: dict[bytes, bytes]) -> None:
-    """A state topic of the same name with what it held."""
-    flow.topics.remove(flow.state)
-    flow.topics.make(flow.state, 1, STATE)
-    order = sorted(held, key=lambda key: key == b"m")
-    produce(flow.bootstrap, flow.state, [(key, held[key]) for key in order])
+def test_without_harm_it_opens(healthy: KafkaFlow) -> None:
+    harmed(healthy, None)
+    restored = opened(healthy)
+    assert list(restored.streams) == ["mail"]
+    assert restored.commit is not None
+    assert restored.commit.positions == {"instances": 23}
 
 
-def test_what_was_mended_goes_on(healthy: KafkaFlow) -> None:
-    """So it was the harm, and nothing else, that stopped it."""
-    healthy.ends("--again")
-    assert [one["seq"] for one in healthy.values("predictions")] == list(range(len(SENT)))
-    healthy.topics.clear()
+@pytest.mark.parametrize("harm", ["a foreign record", *LATER])
+def test_a_harmed_flow_is_told_so(healthy: KafkaFlow, harm: str) -> None:
+    change, sentence = HARMS[harm]
+    harmed(healthy, change)
+    told = refused(healthy, 1)
+    assert sentence in told
+    assert told.endswith(lead_on(healthy))
 
 
 # -- chunks ----------------------------------------------------------------------------------------------------------

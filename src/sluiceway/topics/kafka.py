@@ -114,6 +114,11 @@ def sentence(error: KafkaError | KafkaException) -> str:
     return str(inner)
 
 
+def is_fatal(error: KafkaError) -> bool:
+    """Whether a client can do nothing any more; one that was polled says so by its code alone."""
+    return error.fatal() or error.code() == KafkaError._FATAL
+
+
 def describe_topics(bootstrap: str, user: Config, names: Sequence[str]) -> dict[str, TopicInfo | None]:
     """Ask the broker for topics by name; None for one that does not exist."""
     admin = new_admin(bootstrap, user)

@@ -323,6 +323,7 @@ class KafkaLane:
 
     def _refuse_strange(self, found: Contents) -> None:
         topic = self._store.topic
+        refuse_emptied(topic, self._lane)
         if found.commit is None:
             refuse_lost(topic, self._lane, self._store.offsets, fenced=True)
             return
@@ -472,6 +473,17 @@ def read(topic: StateTopic, lane: int) -> Contents:
         return replace(reader.contents, streams=streams)
 
 
+def refuse_emptied(topic: StateTopic, lane: int) -> None:
+    """Compaction removes records, but only deleting them moves a partition's beginning: then states are missing."""
+    with closing(kafka.reader(topic.bootstrap, topic.config)) as consumer:
+        low, _ = kafka.watermarks(consumer, topic.info.name, lane)
+    if low > 0:
+        raise FlowError(
+            f"{topic} has lost records of partition {lane} (it begins at offset {low}): was it emptied? Restore it"
+            f" (`sluiceway restore`); or {choices(topic.flow)}"
+        )
+
+
 def refuse_lost(topic: StateTopic, lane: int, offsets: Offsets | None, *, fenced: bool = False) -> None:
     """A lane without a commit is new, or its state was lost; the flow's group may know.
 
@@ -479,13 +491,6 @@ def refuse_lost(topic: StateTopic, lane: int, offsets: Offsets | None, *, fenced
     Unless the lane is `fenced`, its owner's last commit may be decided and not visible yet, though the group was told.
     """
     told = None if offsets is None else offsets.told(lane)
-    with closing(kafka.reader(topic.bootstrap, topic.config)) as consumer:
-        low, _ = kafka.watermarks(consumer, topic.info.name, lane)
-    if low > 0:
-        raise FlowError(
-            f"{topic} has lost records of partition {lane} (it begins at offset {low} and holds no commit): was it"
-            f" emptied? Restore it (`sluiceway restore`); or {choices(topic.flow)}"
-        )
     if told is None or (not fenced and _is_undecided(topic, lane)):
         return
     if glance(topic, lane).commit is None:

@@ -121,7 +121,7 @@ class GroupMember:
         error = None if message is None else message.error()
         if error is None or error.code() in kafka.PASSING or error.retriable():
             return
-        if not error.fatal() or time.monotonic() - self._joined_again < JOIN_AGAIN_SECONDS:
+        if not kafka.is_fatal(error) or time.monotonic() - self._joined_again < JOIN_AGAIN_SECONDS:
             raise self._refused(error)
         self._join_again(error)
 
