@@ -222,9 +222,13 @@ class Offsets:
         return found.offset if found.offset >= 0 else None
 
     def tell(self, lane: int, position: int) -> None:
+        """Nothing depends on it: whatever goes wrong is passed over."""
         with self._lock:
-            self._consumer.commit(offsets=[TopicPartition(self._topic, lane, position)], asynchronous=True)
-            self._consumer.poll(0)
+            try:
+                self._consumer.commit(offsets=[TopicPartition(self._topic, lane, position)], asynchronous=True)
+                self._consumer.poll(0)
+            except KafkaException as problem:
+                logger.debug("the group is not told of lane %d: %s", lane, kafka.sentence(problem))
 
     def close(self) -> None:
         self._consumer.close()
