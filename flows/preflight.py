@@ -78,6 +78,19 @@ def look_around(settings: Settings, *, create: bool = False, create_directories:
     return Surroundings(lanes, input_id, outputs, state)
 
 
+def make_state_topic(settings: Settings, lanes: int) -> kafka.TopicInfo:
+    """The flow's state topic, created if it is missing and refused if it does not fit."""
+    topic = settings.state
+    assert isinstance(topic, KafkaTopic)
+    found = kafka.describe_topics(topic.bootstrap, settings.kafka, [topic.name])[topic.name]
+    if found is None:
+        _create(settings, {STATE: topic}, lanes, None)
+        found = kafka.describe_topics(topic.bootstrap, settings.kafka, [topic.name])[topic.name]
+        assert found is not None
+    _refuse_unfit_state(settings, found, lanes)
+    return found
+
+
 def _kafka_topics(settings: Settings) -> dict[str, KafkaTopic]:
     state = settings.state
     return settings.kafka_topics | ({STATE: state} if isinstance(state, KafkaTopic) else {})

@@ -10,7 +10,19 @@ import typer
 
 from sluiceway.errors import SluicewayError
 
-from . import apply, check, demo, inspect, operators, produce, retire, run, schemas, watch
+from . import (
+    apply,
+    check,
+    demo,
+    inspect,
+    operators,
+    produce,
+    reset,
+    retire,
+    run,
+    schemas,
+    watch,
+)
 
 app = typer.Typer(
     name="sluiceway",
@@ -26,6 +38,7 @@ app.command()(check.check)
 app.command()(watch.watch)
 app.command()(produce.produce)
 app.command()(inspect.inspect)
+app.command()(reset.reset)
 app.command()(operators.operators)
 app.command()(retire.retire)
 app.command()(schemas.schemas)

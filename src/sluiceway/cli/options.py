@@ -21,6 +21,7 @@ KafkaSettings = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="JSON for programs instead of a table for people.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 def kafka_settings(given: list[str] | None) -> Config:

@@ -12,7 +12,7 @@ import logging
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
@@ -116,6 +116,23 @@ class DirectoryStore:
 
     def lane(self, lane: int, alive: Callable[[], bool]) -> LaneStore:
         return DirectoryLane(lane, self, alive)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Every lane's lock; refused while somebody else has one."""
+        with ExitStack() as held:
+            for lane in range(self.lanes()):
+                held.enter_context(lock(self, lane))
+            yield
+
+    def remove(self) -> None:
+        """Every lane's file, unless one is in use; what else lies in the directory is not ours."""
+        with self.held():
+            files = [*self.directory.glob("lane-?????.sqlite3*"), *self.directory.glob("lane-?????.lock")]
+            for path in sorted(files, reverse=True):  # lane 0, which keeps the run, last
+                path.unlink(missing_ok=True)
+            with suppress(OSError):
+                self.directory.rmdir()
 
 
 class DirectoryLane:

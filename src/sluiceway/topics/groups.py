@@ -29,7 +29,8 @@ def members(bootstrap: str, config: kafka.Config, group: str) -> list[Member]:
     except KafkaException as problem:
         if problem.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
             return []
-        raise FlowError(f"the broker does not describe the consumer group {group!r}: {kafka.sentence(problem)}") from None
+        reason = kafka.sentence(problem)
+        raise FlowError(f"the broker does not describe the consumer group {group!r}: {reason}") from None
     return [
         Member(
             member.host.lstrip("/"),

@@ -246,6 +246,15 @@ class Offsets:
         self._consumer.commit(offsets=[TopicPartition(self._topic, lane, position)], asynchronous=True)
         self._consumer.poll(0)
 
+    def tell_all(self, positions: Mapping[int, int]) -> None:
+        """And wait until the broker has it."""
+        places = [TopicPartition(self._topic, lane, position) for lane, position in positions.items()]
+        try:
+            if places:
+                self._consumer.commit(offsets=places, asynchronous=False)
+        except KafkaException as problem:
+            raise FlowError(f"the broker does not take the group's offsets: {kafka.sentence(problem)}") from problem
+
     def close(self) -> None:
         self._consumer.close()
 
@@ -397,6 +406,10 @@ class KafkaLane:
             self._writer.put(self._store.topic.info.name, self._lane, [record])
         if contents.commit is not None:
             self._written = self._put(contents.changes(), contents.commit)
+
+    def fence(self) -> None:
+        """No more than that: whoever had the lane can commit no longer."""
+        self._writer.fence()
 
     def seal(self) -> None:
         """What was filled in counts from now on."""
