@@ -16,7 +16,6 @@ from sluiceway.topics import groups
 from sluiceway.topics.directory_store import DirectoryStore, lane_path, write_new
 from sluiceway.topics.kafka_store import KafkaLane, KafkaStore, Offsets
 from sluiceway.topics.state_records import Contents
-from sluiceway.topics.store import BelongsTo
 from sluiceway.topics.url import DirectoryTopic, KafkaTopic
 
 
@@ -28,14 +27,14 @@ def refuse_state(reached: Reached) -> None:
         )
 
 
-def fill(reached: Reached, belongs: BelongsTo, lanes: Sequence[Contents], step: Callable[[], None]) -> None:
+def fill(reached: Reached, lanes: Sequence[Contents], step: Callable[[], None]) -> None:
     """Make the flow's state what `lanes` say, all of it or nothing; `step` is called for each lane."""
     refuse_running(reached)
     refuse_state(reached)
     if isinstance(reached.settings.state, DirectoryTopic):
         _fill_directory(reached, lanes, step)
     else:
-        _fill_topic(reached, belongs, lanes, step)
+        _fill_topic(reached, lanes, step)
 
 
 def _fill_directory(reached: Reached, lanes: Sequence[Contents], step: Callable[[], None]) -> None:
@@ -68,16 +67,14 @@ def _sync(directory: Path) -> None:
         os.close(handle)
 
 
-def _fill_topic(
-    reached: Reached, belongs: BelongsTo, lanes: Sequence[Contents], step: Callable[[], None]
-) -> None:
+def _fill_topic(reached: Reached, lanes: Sequence[Contents], step: Callable[[], None]) -> None:
     """One transaction a lane, each by the lane's own producer, so that whoever opens it meanwhile fences this one.
 
     They are committed one after the other at the end. Before that the flow's group is told the positions: a lane that
     has none but whose group has one is refused by `run`, so a death between two commits is not taken for a new flow.
     """
     settings = reached.settings
-    store = kafka_store(settings, make_state_topic(settings, len(lanes)), belongs)
+    store = kafka_store(settings, make_state_topic(settings, len(lanes)), reached.belongs_to)
     with ExitStack() as stack:
         filled: list[KafkaLane] = []
         for number, contents in enumerate(lanes):

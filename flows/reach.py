@@ -48,6 +48,8 @@ class Reached:
     """None: there is no state."""
     lanes: int
     """Of the store; without one, of the input."""
+    belongs_to: BelongsTo
+    """What its models depend on, as its file and its input are now; empty without an input."""
 
     @property
     def flow(self) -> str:
@@ -74,15 +76,16 @@ def reach(settings: Settings) -> Reached:
     given = _input(settings)
     around = None if given is None else Surroundings(given.partitions, given.id, {}, None)
     belongs: BelongsTo = {} if around is None else belongs_to(settings, around, work)
+    count = 0 if given is None else given.partitions
     state = settings.state
     if isinstance(state, DirectoryTopic):
         store = DirectoryStore(settings.flow.name, state.path, {}, belongs)
-        lanes = store.lanes()
-        return Reached(settings, work, given, store if lanes else None, lanes or (given.partitions if given else 0))
+        known = store.lanes()
+        return Reached(settings, work, given, store if known else None, known or count, belongs)
     info = kafka.describe_topics(state.bootstrap, settings.kafka, [state.name])[state.name]
     if info is None:
-        return Reached(settings, work, given, None, given.partitions if given else 0)
-    return Reached(settings, work, given, kafka_store(settings, info, belongs), info.partitions)
+        return Reached(settings, work, given, None, count, belongs)
+    return Reached(settings, work, given, kafka_store(settings, info, belongs), info.partitions, belongs)
 
 
 def kafka_store(settings: Settings, info: kafka.TopicInfo, belongs: BelongsTo) -> KafkaStore:

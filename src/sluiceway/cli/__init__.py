@@ -12,12 +12,15 @@ from sluiceway.errors import SluicewayError
 
 from . import (
     apply,
+    backup,
     check,
     demo,
+    fork,
     inspect,
     operators,
     produce,
     reset,
+    restore,
     retire,
     run,
     schemas,
@@ -38,7 +41,10 @@ app.command()(check.check)
 app.command()(watch.watch)
 app.command()(produce.produce)
 app.command()(inspect.inspect)
+app.command()(backup.backup)
+app.command()(restore.restore)
 app.command()(reset.reset)
+app.command()(fork.fork)
 app.command()(operators.operators)
 app.command()(retire.retire)
 app.command()(schemas.schemas)

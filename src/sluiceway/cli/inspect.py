@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sluiceway.cli.options import Json, KafkaSettings, kafka_settings
+from sluiceway.cli.options import Apply, Json, KafkaSettings, kafka_settings
 
 if TYPE_CHECKING:
     from sluiceway.flows.inspection import RecordReport, TopicReport
@@ -27,7 +27,7 @@ def inspect(
     stream: Annotated[
         str | None, typer.Option(help="Of a flow: this stream's model in full.", metavar="NAME", show_default=False)
     ] = None,
-    applying: Annotated[bool, typer.Option("--apply", help="Of a flow: how far it is applied.")] = False,
+    applying: Apply = False,
     as_json: Json = False,
     kafka: KafkaSettings = None,
 ) -> None:

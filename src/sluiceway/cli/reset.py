@@ -46,20 +46,26 @@ def reset(
     with working("looking") as step:
         wanted = plan(flow, with_snapshots=snapshots, step=step)
     name = wanted.parts[0].reached.flow
+    if wanted.is_empty and not as_json:
+        say(f"{name}: there is nothing to reset")
+    elif not as_json:
+        _show(wanted)
+    if not (dry_run or wanted.is_empty):
+        if not (yes or _agreed(f"Remove this of {name}, for good?")):
+            say(f"{name}: nothing was removed")
+            raise typer.Exit(1)
+        with working("removing"):
+            carry_out(wanted)
+        say(f"{name}: reset; {_how_it_begins(flow, wanted)}")
     if as_json:
         print(json.dumps({"dry_run": dry_run, **_content(wanted)}, indent=2))
-    elif wanted.is_empty:
-        say(f"{name}: there is nothing to reset")
-    else:
-        _show(wanted)
-    if dry_run or wanted.is_empty:
-        return
-    if not yes:
-        typer.confirm(f"Remove this of {name}, for good?", abort=True, err=True)
-    with working("removing"):
-        carry_out(wanted)
-    if not as_json:
-        say(f"{name}: reset; {_how_it_begins(flow, wanted)}")
+
+
+def _agreed(question: str) -> bool:
+    try:
+        return typer.confirm(question, err=True)
+    except typer.Abort:
+        return False
 
 
 def _content(plan: Plan) -> dict[str, Any]:

@@ -21,7 +21,6 @@ from uuid import uuid4
 from sluiceway.errors import FlowError, SettingsError
 from sluiceway.schemas.lane import LaneOutput
 from sluiceway.schemas.state import StoredChange, StoredStream
-from sluiceway.topics.bounds import Bounds
 from sluiceway.topics.directory_writer import DirectoryWriter
 from sluiceway.topics.state_records import COMMIT, OPEN, RUN, CommitRecord, Contents, OpenRecord, RunRecord
 from sluiceway.topics.store import (
@@ -144,7 +143,7 @@ class DirectoryLane:
         self._alive = alive
         self._member = uuid4().hex
         self._path = lane_path(store.directory, lane)
-        self._run = RunRecord(0, Bounds((), ()))
+        self._run = RunRecord.none()
         self._lock: TextIO | None = None
         self._file: sqlite3.Connection | None = None
         self._outputs: DirectoryWriter | None = None

@@ -19,7 +19,6 @@ from sluiceway.errors import FlowError, ReopenError, SettingsError
 from sluiceway.schemas.lane import LaneOutput
 from sluiceway.schemas.state import StoredChange, StoredStream
 from sluiceway.topics import kafka
-from sluiceway.topics.bounds import Bounds
 from sluiceway.topics.directory_writer import DirectoryWriter
 from sluiceway.topics.kafka_writer import CALL_SECONDS, KafkaOutput, TransactionalWriter
 from sluiceway.topics.state_records import (
@@ -292,7 +291,7 @@ class KafkaLane:
         self._chunk = store.topic.info.max_message_bytes - CHUNK_OVERHEAD
         self._many: dict[tuple[str, int | None], int] = {}
         """States of more than one chunk, and in how many they are stored."""
-        self._run = RunRecord(0, Bounds((), ()))
+        self._run = RunRecord.none()
         self._member = uuid4().hex
         self._writer = TransactionalWriter(lane, store.output)
         self._written = 0
@@ -396,7 +395,6 @@ class KafkaLane:
 
     def fill(self, contents: Contents) -> None:
         """Write a whole state into an empty lane, as one transaction that `seal` commits."""
-        assert contents.run is not None or contents.commit is not None
         with self._fenced() as reader:
             streams, _ = reader.streams()
             if reader.contents.commit is not None or streams:

@@ -86,6 +86,11 @@ class RunRecord:
     number: int
     bounds: Bounds
 
+    @classmethod
+    def none(cls) -> Self:
+        """Of a state that comes from elsewhere: no run of the flow has begun."""
+        return cls(0, Bounds((), ()))
+
     def dump(self) -> bytes:
         return _dump({"number": self.number, "bounds": self.bounds.to_json()})
 
