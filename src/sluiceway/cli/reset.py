@@ -94,15 +94,15 @@ def _show(plan: Plan) -> None:
     about: dict[str, str] = {}
     for part in plan.parts:
         reached = part.reached
-        if part.is_empty:
-            continue
+        of = "" if part is plan.parts[0] else " of apply"
         if reached.store is not None:
             what = "cannot be read" if part.streams is None else counted(part.streams, "stream")
-            size = "" if part.bytes is None else f", {decimal(part.bytes)}"
-            about[str(reached.settings.state)] = f"{counted(reached.lanes, 'lane')}, {what}{size}"
-        about |= dict.fromkeys(part.groups, "consumer group")
+            size = "" if part.bytes is None else f" ({decimal(part.bytes)})"
+            about[f"state{of}"] = f"{counted(reached.lanes, 'lane')}, {what}{size} in {reached.settings.state}"
+        if part.groups:
+            about[f"groups{of}"] = ", ".join(part.groups)
     if plan.selections is not None and plan.with_snapshots:
-        about[str(plan.selections)] = f"snapshots of {counted(len(plan.snapshots), 'stream')}, by tombstones"
+        about["snapshots"] = f"of {counted(len(plan.snapshots), 'stream')} in {plan.selections}, by tombstones"
     screen.print(facts(about))
     if plan.selections is not None and plan.snapshots and not plan.with_snapshots:
         screen.print(f"kept: snapshots of {counted(len(plan.snapshots), 'stream')}, which --snapshots would remove")

@@ -57,8 +57,9 @@ def _described(admin: AdminClient, group: str) -> ConsumerGroupDescription:
 
 def existing(bootstrap: str, config: kafka.Config, groups: Sequence[str]) -> list[str]:
     """Which of these there are."""
-    asked = kafka.new_admin(bootstrap, config).list_consumer_groups(request_timeout=kafka.ANSWER_SECONDS)
+    admin = kafka.new_admin(bootstrap, config)  # kept until the answer has come: without its client it would be empty
     try:
+        asked = admin.list_consumer_groups(request_timeout=kafka.ANSWER_SECONDS)
         known = {group.group_id for group in asked.result().valid}
     except KafkaException as problem:
         raise FlowError(f"the broker does not list its consumer groups: {kafka.sentence(problem)}") from None
@@ -68,9 +69,8 @@ def existing(bootstrap: str, config: kafka.Config, groups: Sequence[str]) -> lis
 def remove(bootstrap: str, config: kafka.Config, groups: Sequence[str]) -> None:
     if not groups:
         return
-    asked = kafka.new_admin(bootstrap, config).delete_consumer_groups(
-        list(groups), request_timeout=kafka.ANSWER_SECONDS
-    )
+    admin = kafka.new_admin(bootstrap, config)
+    asked = admin.delete_consumer_groups(list(groups), request_timeout=kafka.ANSWER_SECONDS)
     for group, outcome in asked.items():
         try:
             outcome.result()
