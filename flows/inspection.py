@@ -1,117 +1,19 @@
-"""What a recovery store or a topic holds, read without disturbing whoever uses it."""
+"""What a topic holds, read without disturbing whoever uses it."""
 
 from __future__ import annotations
 
-import fcntl
-import pickle
 import time
 from contextlib import closing
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from sluiceway.errors import FlowError, SettingsError
-from sluiceway.flows.recovery import MANIFEST, read_checkpoint, read_json
-from sluiceway.operators import registry
-from sluiceway.operators.stages.column_stream import selector_state
-from sluiceway.schemas.state import StoredStream, unpack_stream
 from sluiceway.topics import kafka
 from sluiceway.topics.directory import partition_count, partition_path
 from sluiceway.topics.url import DirectoryTopic, Topic
 
-SOURCE_STEP, LANES_STEP = ".source", ".lanes"
 READ_SECONDS = 15.0
-
-
-# -- stores ----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class StreamReport:
-    """A stream's model as of the last whole checkpoint; None where this program cannot read it."""
-
-    lane: int
-    stream: str
-    version: int | None
-    """Labelled instances (or columns) learnt; of a windowed flow up to its newest window's end."""
-    selected: int | None
-    seen: int | None
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class StoreReport:
-    """A recovery store."""
-
-    directory: str
-    manifest: dict[str, Any]
-    """What the store belongs to: flow, operator, parameters, input."""
-    clean: bool
-    """The last run ended by itself or was stopped."""
-    running: bool
-    bounds: dict[str, Any] | None
-    """Of the run under way or interrupted."""
-    epoch: int
-    """The next to begin."""
-    positions: dict[int, int]
-    """Where reading goes on, by partition."""
-    streams: list[StreamReport]
-
-
-def is_store(directory: Path) -> bool:
-    return (directory / MANIFEST).is_file()
-
-
-def read_store(directory: Path) -> StoreReport:
-    """Everything up to the last whole checkpoint, also of a store in use."""
-    manifest = read_json(directory / MANIFEST)
-    run = directory / "run.json"
-    epoch, states = read_checkpoint(directory)
-    positions = {int(key): pickle.loads(state) for (step, key), state in states.items() if step.endswith(SOURCE_STEP)}
-    lanes = {int(key): pickle.loads(state) for (step, key), state in states.items() if step.endswith(LANES_STEP)}
-    return StoreReport(
-        directory=str(directory),
-        manifest=manifest,
-        clean=not run.exists(),
-        running=any(_is_held(path) for path in directory.glob("process-*.lock")),
-        bounds=read_json(run) if run.exists() else None,
-        epoch=epoch,
-        positions=dict(sorted(positions.items())),
-        streams=[
-            _stream(lane, name, StoredStream(*stored), str(manifest.get("operator")))
-            for lane, content in sorted(lanes.items())
-            for name, stored in content["streams"].items()
-        ],
-    )
-
-
-def _stream(lane: int, name: str, stored: StoredStream, operator: str) -> StreamReport:
-    version = selected = seen = None
-    try:
-        state = unpack_stream(stored)
-        head = state.head
-        seen = head.get("seen")
-        if "since" in head:  # a windowed flow's: its selectors live for one window, what they selected lives on
-            return StreamReport(lane, name, head["snapshots"]["version"], len(head["since"]), seen, stored.size)
-        model = registry.get(operator).cls.from_state(head["model"] if "model" in head else selector_state(state))
-        version, selected = model.version, len(model.selected)
-    except (SettingsError, ValueError, KeyError):  # an operator or a state of another version of this program
-        pass
-    return StreamReport(lane, name, version, selected, seen, stored.size)
-
-
-def _is_held(path: Path) -> bool:
-    with path.open("r") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
-
-
-# -- topics ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

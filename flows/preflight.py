@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass
 
 from confluent_kafka.admin import NewTopic
@@ -11,9 +10,9 @@ from sluiceway.errors import FlowError, SettingsError
 from sluiceway.flows.settings import Settings
 from sluiceway.topics import kafka
 from sluiceway.topics.directory import create_directory_topic, partition_count
-from sluiceway.topics.feeds import open_feed
 from sluiceway.topics.kafka_store import DAY_MS, STATE_TOPIC
 from sluiceway.topics.store import choices
+from sluiceway.topics.tombstones import living
 from sluiceway.topics.url import DirectoryTopic, KafkaTopic
 
 STATE = "state"
@@ -79,6 +78,19 @@ def look_around(settings: Settings, *, create: bool = False, create_directories:
     return Surroundings(lanes, input_id, outputs, state)
 
 
+def make_state_topic(settings: Settings, lanes: int) -> kafka.TopicInfo:
+    """The flow's state topic, created if it is missing and refused if it does not fit."""
+    topic = settings.state
+    assert isinstance(topic, KafkaTopic)
+    found = kafka.describe_topics(topic.bootstrap, settings.kafka, [topic.name])[topic.name]
+    if found is None:
+        _create(settings, {STATE: topic}, lanes, None)
+        found = kafka.describe_topics(topic.bootstrap, settings.kafka, [topic.name])[topic.name]
+        assert found is not None
+    _refuse_unfit_state(settings, found, lanes)
+    return found
+
+
 def _kafka_topics(settings: Settings) -> dict[str, KafkaTopic]:
     state = settings.state
     return settings.kafka_topics | ({STATE: state} if isinstance(state, KafkaTopic) else {})
@@ -116,14 +128,11 @@ def _refuse_lost_state(settings: Settings) -> None:
     """A new state topic beside snapshots of this very flow: the old one was lost."""
     flow, topic = settings.flow.name, settings.topic(settings.topics.selections)
     assert isinstance(topic, KafkaTopic)
-    with closing(open_feed(str(topic), "beginning", "end", settings.kafka)) as feed:
-        while not feed.ended:
-            for entry in feed.poll(0.2):
-                if (entry.key or b"").startswith(f"{flow}/".encode()) and entry.value is not None:
-                    raise FlowError(
-                        f"topic {topic.name!r} holds snapshots of {flow!r}, but its state topic"
-                        f" {settings.state.name!r} is gone: restore it (`sluiceway restore`); or {choices(flow)}"
-                    )
+    if any(key.startswith(f"{flow}/") for key in living(topic, settings.kafka)):
+        raise FlowError(
+            f"topic {topic.name!r} holds snapshots of {flow!r}, but its state topic {settings.state.name!r} is gone:"
+            f" restore it (`sluiceway restore FLOW DIR`); or {choices(flow)}"
+        )
 
 
 def _ask_brokers(settings: Settings) -> dict[str, kafka.TopicInfo | None]:

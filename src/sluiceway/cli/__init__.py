@@ -10,7 +10,22 @@ import typer
 
 from sluiceway.errors import SluicewayError
 
-from . import apply, check, demo, inspect, operators, produce, retire, run, schemas, watch
+from . import (
+    apply,
+    backup,
+    check,
+    demo,
+    fork,
+    inspect,
+    operators,
+    produce,
+    reset,
+    restore,
+    retire,
+    run,
+    schemas,
+    watch,
+)
 
 app = typer.Typer(
     name="sluiceway",
@@ -26,6 +41,10 @@ app.command()(check.check)
 app.command()(watch.watch)
 app.command()(produce.produce)
 app.command()(inspect.inspect)
+app.command()(backup.backup)
+app.command()(restore.restore)
+app.command()(reset.reset)
+app.command()(fork.fork)
 app.command()(operators.operators)
 app.command()(retire.retire)
 app.command()(schemas.schemas)

@@ -1,4 +1,4 @@
-"""`sluiceway inspect`: what a recovery store, a topic or a snapshot holds."""
+"""`sluiceway inspect`: how a flow stands, what a topic or a snapshot holds."""
 
 from __future__ import annotations
 
@@ -9,37 +9,51 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sluiceway.cli.options import Json, KafkaSettings, kafka_settings
+from sluiceway.cli.options import Apply, Json, KafkaSettings, kafka_settings
 
 if TYPE_CHECKING:
-    from sluiceway.flows.inspection import RecordReport, StoreReport, TopicReport
-
-STREAMS_SHOWN = 50
+    from sluiceway.flows.inspection import RecordReport, TopicReport
 
 
 def inspect(
     what: Annotated[
         str,
         typer.Argument(
-            help="A recovery store's directory, a topic (kafka://host:9092/name or dir:path), or a file with a"
-            " snapshot; - reads the snapshot from standard input.",
+            help="A flow's TOML file, a topic (kafka://host:9092/name or dir:path), or a file with a snapshot;"
+            " - reads the snapshot from standard input.",
             metavar="WHAT",
         ),
     ],
+    stream: Annotated[
+        str | None, typer.Option(help="Of a flow: this stream's model in full.", metavar="NAME", show_default=False)
+    ] = None,
+    applying: Apply = False,
     as_json: Json = False,
     kafka: KafkaSettings = None,
 ) -> None:
-    """Show what something of Sluiceway's holds. Changes nothing, and disturbs no running flow.
+    """Show how a flow stands, or what a topic or a snapshot holds.
+
+    Changes nothing, and disturbs no running flow. A flow's state is read where
+    it lies, from any machine that reaches it: its lanes, who has them, how far
+    they are, and its streams.
 
     \b
-    sluiceway inspect ./spam-store
+    sluiceway inspect spam.toml
+    sluiceway inspect spam.toml --stream mail
     sluiceway inspect kafka://localhost:9092/selections
     sluiceway inspect dir:sluiceway-demo/selections
     sluiceway inspect snapshot.json
     """
     from sluiceway.errors import SettingsError
 
-    if what.startswith(("kafka:", "dir:")):
+    is_flow = what.endswith(".toml")
+    if not is_flow and (stream is not None or applying):
+        raise SettingsError(f"{'--apply' if applying else '--stream'} goes with a flow's file, spam.toml for example")
+    if is_flow:
+        from sluiceway.cli.flow_view import inspect_flow
+
+        inspect_flow(Path(what), stream, applying=applying, as_json=as_json)
+    elif what.startswith(("kafka:", "dir:")):
         _inspect_topic(what, kafka, as_json=as_json)
     elif what != "-" and Path(what).is_dir():
         _inspect_directory(Path(what), as_json=as_json)
@@ -47,7 +61,8 @@ def inspect(
         _inspect_snapshots(what, as_json=as_json)
     else:
         raise SettingsError(
-            f"there is no file or directory {what}; a topic is written kafka://host:9092/name or dir:path"
+            f"there is no file or directory {what}; a flow is named by its .toml file, a topic is written"
+            f" kafka://host:9092/name or dir:path"
         )
 
 
@@ -95,74 +110,18 @@ def _is_json(content: bytes) -> bool:
     return True
 
 
-# -- stores ----------------------------------------------------------------------------------------------------------
+# -- directories -----------------------------------------------------------------------------------------------------
 
 
 def _inspect_directory(directory: Path, *, as_json: bool) -> None:
-    from dataclasses import asdict
-
     from sluiceway.errors import SettingsError
-    from sluiceway.flows.inspection import is_store, read_store
 
-    if is_store(directory):
-        report = read_store(directory)
-        if as_json:
-            print(json.dumps(asdict(report), indent=2))
-        else:
-            _show_store(report)
-    elif (directory / "_topic.json").is_file():
+    if (directory / "_topic.json").is_file():
         _inspect_topic(f"dir:{directory}", None, as_json=as_json)
+    elif any(directory.glob("lane-*.sqlite3")):
+        raise SettingsError(f"{directory} holds a flow's state: name the flow's file, `sluiceway inspect FLOW.toml`")
     else:
-        raise SettingsError(f"{directory} holds neither a recovery store (sluiceway.json) nor a topic (_topic.json)")
-
-
-def _show_store(report: StoreReport) -> None:
-    from rich.filesize import decimal
-
-    from sluiceway.cli.screen import console, counted, facts, plain_table, shortened
-
-    belongs = dict(report.manifest)
-    params = ", ".join(f"{name}={value}" for name, value in (belongs.pop("params", None) or {}).items())
-    # applying has no operator
-    operator = {"operator": f"{belongs.pop('operator')} ({params})"} if "operator" in belongs else {}
-    state = "in use by a running flow" if report.running else "at rest"
-    clean = "the last run ended cleanly" if report.clean else "a run is under way or was interrupted"
-    about = {
-        "store": report.directory,
-        "flow": str(belongs.pop("flow", "?")),
-        **operator,
-        "input": f"{belongs.pop('input', '?')} ({counted(belongs.pop('input_partitions', 0), 'partition')})",
-        "state": f"{state}; {clean}",
-        "epoch": f"{report.epoch:,}",
-    }
-    about |= {name.replace("_", " "): json.dumps(value) for name, value in belongs.items() if value not in (None, "")}
-    screen = console()
-    screen.print(facts(about))
-    bounds = report.bounds or {}
-    table = plain_table()
-    for column in ("partition", "goes on at", "bounds of the run"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for partition, position in report.positions.items():
-        span = "-"
-        if bounds:
-            stop = bounds["stops"][partition]
-            span = f"{bounds['starts'][partition]:,} to {'ever' if stop is None else f'{stop:,}'}"
-        table.add_row(str(partition), f"{position:,}", span)
-    screen.print()
-    screen.print(table if report.positions else "There is no whole checkpoint in it yet.")
-    if not report.streams:
-        return
-    streams = plain_table()
-    streams.add_column("stream", min_width=12)
-    for column in ("partition", "version", "seen", "selected", "state"):
-        streams.add_column(column, justify="right", no_wrap=True)
-    for stream in report.streams[:STREAMS_SHOWN]:
-        numbers = ["?" if value is None else f"{value:,}" for value in (stream.version, stream.seen, stream.selected)]
-        streams.add_row(shortened(stream.stream), str(stream.lane), *numbers, decimal(stream.bytes))
-    screen.print()
-    screen.print(streams)
-    if len(report.streams) > STREAMS_SHOWN:
-        screen.print(f"... and {len(report.streams) - STREAMS_SHOWN:,} streams more; --json has them all")
+        raise SettingsError(f"{directory} is no topic: it holds no _topic.json")
 
 
 # -- topics ----------------------------------------------------------------------------------------------------------

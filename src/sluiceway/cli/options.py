@@ -21,6 +21,8 @@ KafkaSettings = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="JSON for programs instead of a table for people.")]
+Apply = Annotated[bool, typer.Option("--apply", help="Not the flow itself but its `apply`, a flow of its own.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 def kafka_settings(given: list[str] | None) -> Config:

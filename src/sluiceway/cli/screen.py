@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -22,6 +23,17 @@ BAR = 16
 
 def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, highlight=False, markup=False)  # names may hold brackets
+
+
+@contextmanager
+def working(what: str, total: int | None = None) -> Iterator[Callable[[], None]]:
+    """A bar on a terminal's standard error while something takes long; what it gives is called after each step."""
+    from rich.progress import Progress
+
+    screen = console(stderr=True)
+    with Progress(console=screen, transient=True, disable=not screen.is_terminal) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda: bar.advance(task)
 
 
 def plain_table(title: str | None = None) -> Table:

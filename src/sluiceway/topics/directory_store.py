@@ -12,7 +12,7 @@ import logging
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
@@ -21,7 +21,6 @@ from uuid import uuid4
 from sluiceway.errors import FlowError, SettingsError
 from sluiceway.schemas.lane import LaneOutput
 from sluiceway.schemas.state import StoredChange, StoredStream
-from sluiceway.topics.bounds import Bounds
 from sluiceway.topics.directory_writer import DirectoryWriter
 from sluiceway.topics.state_records import COMMIT, OPEN, RUN, CommitRecord, Contents, OpenRecord, RunRecord
 from sluiceway.topics.store import (
@@ -117,6 +116,23 @@ class DirectoryStore:
     def lane(self, lane: int, alive: Callable[[], bool]) -> LaneStore:
         return DirectoryLane(lane, self, alive)
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Every lane's lock; refused while somebody else has one."""
+        with ExitStack() as held:
+            for lane in range(self.lanes()):
+                held.enter_context(lock(self, lane))
+            yield
+
+    def remove(self) -> None:
+        """Every lane's file, unless one is in use; what else lies in the directory is not ours."""
+        with self.held():
+            files = [*self.directory.glob("lane-?????.sqlite3*"), *self.directory.glob("lane-?????.lock")]
+            for path in sorted(files, reverse=True):  # lane 0, which keeps the run, last
+                path.unlink(missing_ok=True)
+            with suppress(OSError):
+                self.directory.rmdir()
+
 
 class DirectoryLane:
     """One lane of it, to be written."""
@@ -127,13 +143,13 @@ class DirectoryLane:
         self._alive = alive
         self._member = uuid4().hex
         self._path = lane_path(store.directory, lane)
-        self._run = RunRecord(0, Bounds((), ()))
+        self._run = RunRecord.none()
         self._lock: TextIO | None = None
         self._file: sqlite3.Connection | None = None
         self._outputs: DirectoryWriter | None = None
 
     def open(self, wanted: Wanted) -> Restored:
-        self._take()
+        self._lock = lock(self._store, self._lane)
         with self._told():
             self._file = file = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
             version = file.execute("pragma user_version").fetchone()[0]
@@ -143,11 +159,9 @@ class DirectoryLane:
                     f"{self._path} has version {version}, this program knows {FILE_VERSION}; use the program that wrote"
                     f" it, or {choices(self._store.flow)}"
                 )
-            file.execute("pragma journal_mode = wal")
-            file.execute("pragma synchronous = full")
-            file.executescript(f"begin; {TABLES} pragma user_version = {FILE_VERSION}; commit;")
+            _prepare(file)
             opened = OpenRecord.of_this_process(self._store.flow, self._member)
-            self._put(OPEN, opened.dump())
+            _put(file, OPEN, opened.dump())
             found = _contents(file)
         if found.commit is not None:
             difference = first_difference(found.commit.belongs_to, self._store.belongs_to)
@@ -161,29 +175,15 @@ class DirectoryLane:
             self.commit({} if before is None else before.positions, (), final=before is not None and before.final)
         return Restored(run, found.commit, found.streams)
 
-    def _take(self) -> None:
-        """Be the lane's only owner; the lock goes when its holder does."""
-        try:
-            self._lock = self._path.with_suffix(".lock").open("a+")
-        except OSError as problem:
-            raise FlowError(f"{self._store} cannot be written: {problem.strerror}") from None
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            owner = self._store.glance(self._lane).opened
-            who = "another process" if owner is None else f"process {owner.pid} on {owner.host}"
-            raise FlowError(
-                f"{self._store} is in use by {who}: a flow that writes directories is one process; stop it first"
-            ) from None
-
     def _agree(self, wanted: Wanted, before: RunRecord | None) -> RunRecord:
         """The run that all lanes are about: lane 0 keeps it, the others wait for it."""
         if self._lane == 0:
             if before is not None and wanted.accepts(before):
                 return before
             run = wanted.begin(before)
+            assert self._file is not None
             with self._told():
-                self._put(RUN, run.dump())
+                _put(self._file, RUN, run.dump())
             return run
         while True:
             found = self._store.run()
@@ -206,26 +206,8 @@ class DirectoryLane:
         )
         with self._told():
             file.execute("begin immediate")
-            file.executemany(
-                "insert into stream values (?, ?, ?) on conflict do update set head = excluded.head",
-                ((change.stream, change.birth, change.head) for change in changes),
-            )
-            file.executemany(
-                "insert into piece values (?, ?, ?) on conflict do update set value = excluded.value",
-                ((change.stream, number, value) for change in changes for number, value in change.added.items()),
-            )
-            file.executemany(
-                "delete from piece where name = ? and number = ?",
-                ((change.stream, number) for change in changes for number in change.dropped),
-            )
-            self._put(COMMIT, record.dump())
+            _put_commit(file, changes, record)
             file.execute("commit")
-
-    def _put(self, key: bytes, value: bytes) -> None:
-        assert self._file is not None
-        self._file.execute(
-            "insert into record values (?, ?) on conflict do update set value = excluded.value", (key, value)
-        )
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -242,7 +224,7 @@ class DirectoryLane:
             parked = replace(OpenRecord.of_this_process(self._store.flow, self._member), parked=reason)
             if self._file is not None:
                 with self._told():
-                    self._put(OPEN, parked.dump())
+                    _put(self._file, OPEN, parked.dump())
         except FlowError as problem:
             logger.debug("lane %d is parked, but its store does not know: %s", self._lane, problem)
 
@@ -253,6 +235,68 @@ class DirectoryLane:
             self._file.close()
         if self._lock is not None:
             self._lock.close()
+
+
+def lock(store: DirectoryStore, lane: int) -> TextIO:
+    """Be the lane's only owner; the lock goes when its holder does."""
+    try:
+        file = lane_path(store.directory, lane).with_suffix(".lock").open("a+")
+    except OSError as problem:
+        raise FlowError(f"{store} cannot be written: {problem.strerror}") from None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        owner = store.glance(lane).opened
+        who = "another process" if owner is None else f"process {owner.pid} on {owner.host}"
+        raise FlowError(
+            f"{store} is in use by {who}: a flow that writes directories is one process; stop it first"
+        ) from None
+    return file
+
+
+# -- a file's contents ------------------------------------------------------------------------------------------------
+
+
+def _prepare(file: sqlite3.Connection) -> None:
+    file.execute("pragma journal_mode = wal")
+    file.execute("pragma synchronous = full")
+    file.executescript(f"begin; {TABLES} pragma user_version = {FILE_VERSION}; commit;")
+
+
+def _put(file: sqlite3.Connection, key: bytes, value: bytes) -> None:
+    file.execute("insert into record values (?, ?) on conflict do update set value = excluded.value", (key, value))
+
+
+def _put_commit(file: sqlite3.Connection, changes: Sequence[StoredChange], record: CommitRecord) -> None:
+    file.executemany(
+        "insert into stream values (?, ?, ?) on conflict do update set head = excluded.head",
+        ((change.stream, change.birth, change.head) for change in changes),
+    )
+    file.executemany(
+        "insert into piece values (?, ?, ?) on conflict do update set value = excluded.value",
+        ((change.stream, number, value) for change in changes for number, value in change.added.items()),
+    )
+    file.executemany(
+        "delete from piece where name = ? and number = ?",
+        ((change.stream, number) for change in changes for number in change.dropped),
+    )
+    _put(file, COMMIT, record.dump())
+
+
+def write_new(path: Path, contents: Contents) -> None:
+    """A lane's file that holds what another store held."""
+    try:
+        with closing(sqlite3.connect(path, isolation_level=None)) as file:
+            _prepare(file)
+            file.execute("begin immediate")
+            if contents.run is not None:
+                _put(file, RUN, contents.run.dump())
+            if contents.commit is not None:
+                _put_commit(file, list(contents.changes()), contents.commit)
+            file.execute("commit")
+    except sqlite3.Error as problem:
+        raise FlowError(f"{path} cannot be written: {problem}") from problem
 
 
 def _open_to_read(path: Path) -> sqlite3.Connection:

@@ -234,6 +234,24 @@ def create_topics(bootstrap: str, user: Config, topics: Iterable[NewTopic]) -> N
     _wait_for_leaders(admin, [topic.topic for topic in wanted])
 
 
+def delete_topics(bootstrap: str, user: Config, names: Sequence[str]) -> None:
+    """Delete topics and wait until they are really gone; one that is gone already is fine."""
+    if not names:
+        return
+    admin = new_admin(bootstrap, user)
+    for name, outcome in admin.delete_topics(list(names), request_timeout=ANSWER_SECONDS).items():
+        try:
+            outcome.result()
+        except KafkaException as problem:
+            if problem.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise FlowError(f"topic {name!r} could not be deleted: {sentence(problem)}") from problem
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while left := [name for name in names if name in admin.list_topics(timeout=ANSWER_SECONDS).topics]:
+        if time.monotonic() > deadline:
+            raise FlowError(f"topic {left[0]!r} was deleted, but is still there after {ANSWER_SECONDS:.0f} s")
+        time.sleep(0.05)
+
+
 def add_partitions(bootstrap: str, user: Config, name: str, count: int) -> None:
     """Until the topic has so many; another process may have been faster."""
     admin = new_admin(bootstrap, user)

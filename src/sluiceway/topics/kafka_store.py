@@ -9,18 +9,17 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
 from confluent_kafka import OFFSET_BEGINNING, KafkaException, TopicPartition
 
-from sluiceway.errors import FlowError, ReopenError
+from sluiceway.errors import FlowError, ReopenError, SettingsError
 from sluiceway.schemas.lane import LaneOutput
 from sluiceway.schemas.state import StoredChange, StoredStream
 from sluiceway.topics import kafka
-from sluiceway.topics.bounds import Bounds
 from sluiceway.topics.directory_writer import DirectoryWriter
 from sluiceway.topics.kafka_writer import CALL_SECONDS, KafkaOutput, TransactionalWriter
 from sluiceway.topics.state_records import (
@@ -230,6 +229,15 @@ class Offsets:
             except KafkaException as problem:
                 logger.debug("the group is not told of lane %d: %s", lane, kafka.sentence(problem))
 
+    def tell_all(self, positions: Mapping[int, int]) -> None:
+        """And wait until the broker has it."""
+        places = [TopicPartition(self._topic, lane, position) for lane, position in positions.items()]
+        try:
+            if places:
+                self._consumer.commit(offsets=places, asynchronous=False)
+        except KafkaException as problem:
+            raise FlowError(f"the broker does not take the group's offsets: {kafka.sentence(problem)}") from problem
+
     def close(self) -> None:
         self._consumer.close()
 
@@ -267,7 +275,7 @@ class KafkaLane:
         self._chunk = store.topic.info.max_message_bytes - CHUNK_OVERHEAD
         self._many: dict[Place, int] = {}
         """States of more than one chunk, and in how many they are stored."""
-        self._run = RunRecord(0, Bounds((), ()))
+        self._run = RunRecord.none()
         self._member = uuid4().hex
         self._writer = TransactionalWriter(lane, store.output)
         self._written = 0
@@ -275,6 +283,18 @@ class KafkaLane:
     # -- opening: fence, then read -------------------------------------------------------------------------------
 
     def open(self, wanted: Wanted) -> Restored:
+        with self._fenced() as reader:
+            found = reader.contents
+            self._refuse_strange(found)
+            streams, self._many = reader.streams()
+            run = self._agree(wanted, reader)
+        self._run = run
+        self._open_files(found.commit)
+        return Restored(run, found.commit, streams)
+
+    @contextmanager
+    def _fenced(self) -> Iterator[StateReader]:
+        """Fence whoever had the lane; what it had committed has been read."""
         topic = self._store.topic
         self._refuse_unwanted()
         self._writer.fence()
@@ -288,12 +308,7 @@ class KafkaLane:
             found = reader.contents
             if found.opened is not None and found.opened.member != self._member:
                 raise ReopenError(f"lane {self._lane}: another process has opened this lane of {topic.flow!r}")
-            self._refuse_strange(found)
-            streams, self._many = reader.streams()
-            run = self._agree(wanted, reader)
-        self._run = run
-        self._open_files(found.commit)
-        return Restored(run, found.commit, streams)
+            yield reader
 
     def _open_files(self, commit: CommitRecord | None) -> None:
         if self._store.directories:
@@ -345,17 +360,43 @@ class KafkaLane:
 
     def commit(self, positions: Mapping[str, int], changes: Sequence[StoredChange], *, final: bool) -> None:
         sizes = {} if self._files is None else self._files.sync()
+        record = CommitRecord.of(self._run, positions, self._store.belongs_to, sizes, final=final)
+        self._writer.commit(self._put(changes, record))
+        if self._store.offsets is not None and positions:
+            self._store.offsets.tell(self._lane, positions[self._store.reads])
+
+    def _put(self, changes: Iterable[StoredChange], commit: CommitRecord) -> int:
+        """States, then the commit record, within the transaction; how many bytes."""
         batch = _Batch(self._writer, self._store.topic.info.name, self._lane)
         for change in changes:
             for key, value in self._records(change):
                 batch.add(key, value)
         batch.send()
-        record = CommitRecord.of(self._run, positions, self._store.belongs_to, sizes, final=final)
-        batch.add(COMMIT, record.dump())
+        batch.add(COMMIT, commit.dump())
         batch.send()
-        self._writer.commit(batch.size)
-        if self._store.offsets is not None and positions:
-            self._store.offsets.tell(self._lane, positions[self._store.reads])
+        return batch.size
+
+    # -- filling: a whole state from elsewhere -------------------------------------------------------------------
+
+    def fill(self, contents: Contents) -> None:
+        """Write a whole state into an empty lane, as one transaction that `seal` commits."""
+        with self._fenced() as reader:
+            streams, _ = reader.streams()
+            if reader.contents.commit is not None or streams:
+                raise SettingsError(f"{self._store.topic} holds a state already; `sluiceway reset FLOW` removes it")
+        if contents.run is not None:
+            record = {"key": RUN, "value": contents.run.dump()}
+            self._writer.put(self._store.topic.info.name, self._lane, [record])
+        if contents.commit is not None:
+            self._written = self._put(contents.changes(), contents.commit)
+
+    def fence(self) -> None:
+        """No more than that: whoever had the lane can commit no longer."""
+        self._writer.fence()
+
+    def seal(self) -> None:
+        """What was filled in counts from now on."""
+        self._writer.commit(self._written)
 
     def _records(self, change: StoredChange) -> Iterator[tuple[bytes, bytes | None]]:
         stream, birth = change.stream, change.birth

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 import orjson
 
 from sluiceway.errors import FlowError
-from sluiceway.schemas.state import StoredStream
+from sluiceway.schemas.state import StoredChange, StoredStream
 from sluiceway.topics.bounds import Bounds
 
 RECORDS_VERSION = 1
@@ -85,6 +85,11 @@ class RunRecord:
 
     number: int
     bounds: Bounds
+
+    @classmethod
+    def none(cls) -> Self:
+        """Of a state that comes from elsewhere: no run of the flow has begun."""
+        return cls(0, Bounds((), ()))
 
     def dump(self) -> bytes:
         return _dump({"number": self.number, "bounds": self.bounds.to_json()})
@@ -222,3 +227,8 @@ class Contents:
     @property
     def size(self) -> int:
         return sum(stream.size for stream in self.streams.values())
+
+    def changes(self) -> Iterator[StoredChange]:
+        """All of it, as what an empty store lacks."""
+        for name, stream in sorted(self.streams.items(), key=lambda item: item[1].birth):
+            yield StoredChange(name, stream.birth, stream.head, stream.pieces, [])

@@ -92,7 +92,7 @@ class FlowStore(Protocol):
 
 def choices(flow: str) -> str:
     """What to do about a store that cannot be gone on with."""
-    return f"`sluiceway reset` begins {flow!r} anew, or give the flow another name"
+    return f"`sluiceway reset FLOW` forgets the models of {flow!r} and begins anew; another flow.name leaves them alone"
 
 
 BelongsTo = Mapping[str, Any]
@@ -107,7 +107,15 @@ def first_difference(found: BelongsTo, wanted: BelongsTo) -> tuple[str, Any, Any
 
 
 def other_models(store: str, flow: str, name: str, found: object, wanted: object) -> FlowError:
+    """The refusal of settings that would make other models, with the commands that lead on."""
+    was, now = orjson.dumps(found).decode(), orjson.dumps(wanted).decode()
+    if name == "flow":
+        return FlowError(
+            f"{store} holds the models of flow {was}, not of {now}: `sluiceway fork` takes them to a flow of another"
+            f" name, with a state of its own; or give the flow another topics.state, or its old name"
+        )
     return FlowError(
-        f"{store} was made with {name.replace('_', ' ')} = {orjson.dumps(found).decode()}, the flow now has"
-        f" {orjson.dumps(wanted).decode()}: its models cannot go on with that; undo the change, or {choices(flow)}"
+        f"{store} was made with {name.replace('_', ' ')} = {was}, the flow now has {now}: its models cannot go on with"
+        f" that; undo the change (`sluiceway fork` makes flows of other names from these models only while such"
+        f" settings stay), or {choices(flow)}"
     )
