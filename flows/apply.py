@@ -37,8 +37,8 @@ from sluiceway.topics.directory import partition_count
 from sluiceway.topics.directory_reader import DirectoryReader
 from sluiceway.topics.directory_store import DirectoryStore
 from sluiceway.topics.kafka_reader import KafkaReader, first_offset
-from sluiceway.topics.kafka_store import StateTopic
 from sluiceway.topics.reader import Reader, open_reader
+from sluiceway.topics.state_topic import StateTopic
 from sluiceway.topics.store import Restored
 from sluiceway.topics.url import DirectoryTopic, KafkaTopic, Topic
 

@@ -14,7 +14,8 @@ from sluiceway.flows.preflight import make_state_topic
 from sluiceway.flows.reach import Reached, kafka_store, refuse_running
 from sluiceway.topics import groups
 from sluiceway.topics.directory_store import DirectoryStore, lane_path, write_new
-from sluiceway.topics.kafka_store import KafkaLane, KafkaStore, Offsets
+from sluiceway.topics.kafka_store import KafkaLane, KafkaStore
+from sluiceway.topics.offsets import Offsets
 from sluiceway.topics.state_records import Contents
 from sluiceway.topics.url import DirectoryTopic, KafkaTopic
 

@@ -21,8 +21,8 @@ from sluiceway.errors import FlowError, ReopenError
 from sluiceway.schemas.lane import RawPoll
 from sluiceway.topics import kafka
 from sluiceway.topics.directory_store import DirectoryStore
-from sluiceway.topics.kafka_store import Follower, StateTopic
 from sluiceway.topics.reader import Reader
+from sluiceway.topics.state_topic import Follower, StateTopic
 from sluiceway.topics.url import KafkaTopic
 
 logger = logging.getLogger("sluiceway.apply")

@@ -10,7 +10,7 @@ from sluiceway.errors import FlowError, SettingsError
 from sluiceway.flows.settings import Settings
 from sluiceway.topics import kafka
 from sluiceway.topics.directory import create_directory_topic, partition_count
-from sluiceway.topics.kafka_store import DAY_MS, STATE_TOPIC
+from sluiceway.topics.state_topic import DAY_MS, STATE_TOPIC
 from sluiceway.topics.store import choices
 from sluiceway.topics.tombstones import living
 from sluiceway.topics.url import DirectoryTopic, KafkaTopic

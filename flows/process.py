@@ -16,11 +16,14 @@ from sluiceway.flows.work import Work
 from sluiceway.flows.worker import Finish, Process
 from sluiceway.topics.bounds import Bounds
 from sluiceway.topics.directory_store import DirectoryStore
-from sluiceway.topics.kafka_store import Follower, KafkaStore, Offsets, StateTopic, refuse_emptied, refuse_lost
+from sluiceway.topics.kafka_store import KafkaStore
 from sluiceway.topics.kafka_writer import KafkaOutput
+from sluiceway.topics.lost_state import refuse_emptied, refuse_lost
 from sluiceway.topics.members import AllLanes, GroupMember, Membership
+from sluiceway.topics.offsets import Offsets
 from sluiceway.topics.reader import resolve_bounds
 from sluiceway.topics.state_records import RunRecord
+from sluiceway.topics.state_topic import Follower, StateTopic
 from sluiceway.topics.store import BelongsTo, Glance, Wanted, first_difference, other_models
 from sluiceway.topics.url import DirectoryTopic, KafkaTopic
 
@@ -127,7 +130,7 @@ def refuse_other_models(settings: Settings, store: Store, glances: Sequence[Glan
     for lane, glance in enumerate(glances):
         if isinstance(store, KafkaStore):
             _refuse_shared(settings, store.topic, glance)
-            refuse_emptied(store.topic, lane)
+            refuse_emptied(store.topic, lane, glance.low)
             if glance.commit is None:
                 refuse_lost(store.topic, lane, store.offsets)
         if glance.commit is not None:

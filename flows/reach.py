@@ -18,10 +18,11 @@ from sluiceway.flows.work import Work
 from sluiceway.topics import groups, kafka
 from sluiceway.topics.directory import partition_count, partition_path
 from sluiceway.topics.directory_store import DirectoryStore
-from sluiceway.topics.kafka_store import KafkaStore, StateTopic
+from sluiceway.topics.kafka_store import KafkaStore
 from sluiceway.topics.kafka_writer import KafkaOutput
 from sluiceway.topics.members import SUFFIX
 from sluiceway.topics.state_records import CommitRecord
+from sluiceway.topics.state_topic import StateTopic
 from sluiceway.topics.store import BelongsTo
 from sluiceway.topics.url import DirectoryTopic, KafkaTopic
 

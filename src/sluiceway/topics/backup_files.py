@@ -22,18 +22,16 @@ from typing import Any
 import orjson
 
 from sluiceway.errors import FlowError, SettingsError
-from sluiceway.schemas.state import StoredStream
 from sluiceway.topics.state_records import (
     COMMIT,
     RUN,
     CommitRecord,
     Contents,
+    Place,
     RunRecord,
     assemble,
     chunks,
-    head_key,
-    piece_key,
-    place_of,
+    is_state,
 )
 
 BACKUP_VERSION = 1
@@ -140,11 +138,11 @@ def _records(contents: Contents) -> Iterator[tuple[bytes, bytes]]:
     if contents.run is not None:
         yield RUN, contents.run.dump()
     for change in contents.changes():
-        for part in chunks(change.head, change.birth, WHOLE):
-            yield head_key(change.stream, 0), part
-        for number, piece in change.added.items():
-            for part in chunks(piece, change.birth, WHOLE):
-                yield piece_key(change.stream, number, 0), part
+        parts = {Place(change.stream, None): change.head}
+        parts |= {Place(change.stream, number): piece for number, piece in change.added.items()}
+        for place, data in parts.items():
+            for part in chunks(data, change.birth, WHOLE):
+                yield place.key(0), part
     if contents.commit is not None:
         yield COMMIT, contents.commit.dump()
 
@@ -189,27 +187,20 @@ def _contents(data: bytes) -> Contents:
     if not data.startswith(MAGIC):
         raise FlowError("it is no lane's backup, or one of another version")
     contents = Contents()
+    states: dict[bytes, bytes] = {}
     at = len(MAGIC)
     while at < len(data):
         key_size, value_size = _LENGTHS.unpack_from(data, at)
         at += _LENGTHS.size
         key, value = data[at : at + key_size], data[at + key_size : at + key_size + value_size]
         at += key_size + value_size
-        _take(contents, key, value)
-    return contents
-
-
-def _take(contents: Contents, key: bytes, value: bytes) -> None:
-    if key == RUN:
-        contents.run = RunRecord.load(value)
-    elif key == COMMIT:
-        contents.commit = CommitRecord.load(value)
-    else:
-        place = place_of(key)
-        if place is None:
-            raise FlowError(f"a record of it with key {key[:40]!r} is not Sluiceway's")
-        state = assemble({0: value})
-        if place.piece is None:
-            contents.streams[place.stream] = StoredStream(state.birth, state.data)
+        if key == RUN:
+            contents.run = RunRecord.load(value)
+        elif key == COMMIT:
+            contents.commit = CommitRecord.load(value)
+        elif is_state(key):
+            states[key] = value
         else:
-            contents.streams[place.stream].pieces[place.piece] = state.data
+            raise FlowError(f"a record of it with key {key[:40]!r} is not Sluiceway's")
+    contents.streams, _ = assemble(states)
+    return contents

@@ -7,21 +7,19 @@ record, read the partition up to that very record. What is read before the fence
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
-from confluent_kafka import OFFSET_BEGINNING, KafkaException, TopicPartition
-
 from sluiceway.errors import FlowError, ReopenError, SettingsError
 from sluiceway.schemas.lane import LaneOutput
-from sluiceway.schemas.state import StoredChange, StoredStream
-from sluiceway.topics import kafka
+from sluiceway.schemas.state import StoredChange
 from sluiceway.topics.directory_writer import DirectoryWriter
-from sluiceway.topics.kafka_writer import CALL_SECONDS, KafkaOutput, TransactionalWriter
+from sluiceway.topics.kafka_writer import KafkaOutput, TransactionalWriter
+from sluiceway.topics.lost_state import refuse_emptied, refuse_lost
+from sluiceway.topics.offsets import Offsets
 from sluiceway.topics.state_records import (
     COMMIT,
     OPEN,
@@ -31,17 +29,15 @@ from sluiceway.topics.state_records import (
     OpenRecord,
     Place,
     RunRecord,
-    assemble,
     chunks,
-    is_state,
 )
+from sluiceway.topics.state_topic import StateReader, StateTopic, glance, read
 from sluiceway.topics.store import (
     BelongsTo,
     Glance,
     LaneStore,
     Restored,
     Wanted,
-    choices,
     first_difference,
     other_models,
 )
@@ -49,125 +45,11 @@ from sluiceway.topics.url import DirectoryTopic
 
 logger = logging.getLogger("sluiceway.store")
 
-DAY_MS = 86_400_000
-STATE_TOPIC: Mapping[str, str] = {
-    "cleanup.policy": "compact",
-    "retention.ms": "-1",
-    "segment.bytes": str(64 << 20),
-    "segment.ms": "600000",
-    "min.cleanable.dirty.ratio": "0.3",
-    "delete.retention.ms": str(DAY_MS),  # a tombstone must outlast any restore that has met what it removes
-}
 CHUNK_OVERHEAD = 1024
 """Left free in a message beside a chunk."""
 BATCH = 1000
 """Records handed to the producer at a time."""
 PATIENCE_SECONDS = 5.0
-RESTORING: kafka.Config = {"queued.max.messages.kbytes": 262_144, "fetch.message.max.bytes": 8_388_608}
-
-
-@dataclass(frozen=True, slots=True)
-class StateTopic:
-    """The topic and how to reach it."""
-
-    flow: str
-    bootstrap: str
-    config: kafka.Config
-    info: kafka.TopicInfo
-
-    def __str__(self) -> str:
-        return f"the state topic {self.info.name!r}"
-
-
-class StateReader:
-    """Reads one partition of a state topic from some offset on, committed records only."""
-
-    def __init__(
-        self, topic: StateTopic, lane: int, start: int = OFFSET_BEGINNING, *, with_states: bool = True
-    ) -> None:
-        self._with_states = with_states
-        self._topic = topic
-        self._lane = lane
-        self._consumer = kafka.reader(topic.bootstrap, {**RESTORING, **topic.config})
-        self._consumer.assign([TopicPartition(topic.info.name, lane, start)])
-        self.next = 0
-        """The offset of the next record, as far as is known."""
-        self.at_end = False
-        """Whether the end of the partition was the last thing that came."""
-        self.contents = Contents()
-        """As of the last commit met."""
-        self._states: dict[bytes, bytes] = {}
-        """State records by key, as of the last commit met."""
-        self._uncommitted: list[tuple[bytes, bytes | None]] = []
-        """Those since: they count when their commit record comes."""
-        self._last = time.monotonic()
-
-    def read(self, seconds: float = 0.03) -> bool:
-        """Take in what has come; whether anything came, the end of the partition included."""
-        messages = self._consumer.consume(5_000, seconds)
-        for message in kafka.told(messages, self._topic.info.name):
-            offset = message.offset()
-            assert offset is not None
-            self.at_end = message.error() is not None
-            if self.at_end:
-                self.next = max(self.next, offset)
-                continue
-            self.next = offset + 1
-            key, value = message.key(), message.value()
-            self._take(offset, key if isinstance(key, bytes) else b"", value if isinstance(value, bytes) else None)
-        if messages:
-            self._last = time.monotonic()
-        elif time.monotonic() - self._last > CALL_SECONDS:
-            raise ReopenError(f"{self._topic}: the broker has handed over nothing for {CALL_SECONDS:.0f} s")
-        return bool(messages)
-
-    def heard(self) -> None:
-        """Waiting is no silence of the broker."""
-        self._last = time.monotonic()
-
-    def _take(self, offset: int, key: bytes, value: bytes | None) -> None:
-        try:
-            if key == OPEN:
-                self.contents.opened = None if value is None else OpenRecord.load(value)
-            elif key == RUN:
-                self.contents.run = None if value is None else RunRecord.load(value)
-            elif key == COMMIT:
-                self._apply()
-                self.contents.commit = None if value is None else CommitRecord.load(value)
-            elif not is_state(key):
-                raise FlowError(f"a record of it with key {key[:40]!r} is damaged, or not Sluiceway's")
-            elif self._with_states:
-                self._uncommitted.append((key, value))
-        except FlowError as problem:
-            raise FlowError(
-                f"{self._topic}, partition {self._lane}, cannot be used: {problem} (offset {offset});"
-                f" {choices(self._topic.flow)}"
-            ) from None
-
-    def _apply(self) -> None:
-        states = self._states
-        for key, value in self._uncommitted:
-            if value is not None:
-                states[key] = value
-            else:
-                states.pop(key, None)
-        self._uncommitted.clear()
-
-    def streams(self) -> tuple[dict[str, StoredStream], dict[Place, int]]:
-        """The streams, and of states in more than one chunk in how many. Called once, at the end."""
-        try:
-            if self._uncommitted:
-                raise FlowError("states stand in it that no commit record follows")
-            return assemble(self._states)
-        except FlowError as problem:
-            raise FlowError(
-                f"{self._topic}, partition {self._lane}, cannot be used: {problem}; {choices(self._topic.flow)}"
-            ) from None
-        finally:
-            self._states.clear()
-
-    def close(self) -> None:
-        self._consumer.close()
 
 
 class KafkaStore:
@@ -200,46 +82,6 @@ class KafkaStore:
 
     def lane(self, lane: int, alive: Callable[[], bool]) -> LaneStore:
         return KafkaLane(lane, self, alive)
-
-
-class Offsets:
-    """The flow's consumer group, for lag tools alone: told after each commit, so it may be behind and never ahead."""
-
-    def __init__(self, flow: str, bootstrap: str, config: kafka.Config, topic: str) -> None:
-        self._topic = topic
-        self._lock = threading.Lock()
-        self._consumer = kafka.new_consumer(
-            kafka.client_config(bootstrap, config, group_id=flow, enable_auto_commit=False)
-        )
-
-    def told(self, lane: int) -> int | None:
-        """What was told last, by whomever."""
-        try:
-            [found] = kafka.committed(self._consumer, [TopicPartition(self._topic, lane)], CALL_SECONDS)
-        except KafkaException as problem:
-            raise ReopenError(f"the broker does not tell the group's offsets: {kafka.sentence(problem)}") from problem
-        return found.offset if found.offset >= 0 else None
-
-    def tell(self, lane: int, position: int) -> None:
-        """Nothing depends on it: whatever goes wrong is passed over."""
-        with self._lock:
-            try:
-                self._consumer.commit(offsets=[TopicPartition(self._topic, lane, position)], asynchronous=True)
-                self._consumer.poll(0)
-            except KafkaException as problem:
-                logger.debug("the group is not told of lane %d: %s", lane, kafka.sentence(problem))
-
-    def tell_all(self, positions: Mapping[int, int]) -> None:
-        """And wait until the broker has it."""
-        places = [TopicPartition(self._topic, lane, position) for lane, position in positions.items()]
-        try:
-            if places:
-                self._consumer.commit(offsets=places, asynchronous=False)
-        except KafkaException as problem:
-            raise FlowError(f"the broker does not take the group's offsets: {kafka.sentence(problem)}") from problem
-
-    def close(self) -> None:
-        self._consumer.close()
 
 
 @dataclass(slots=True)
@@ -285,6 +127,7 @@ class KafkaLane:
     def open(self, wanted: Wanted) -> Restored:
         with self._fenced() as reader:
             found = reader.contents
+            refuse_emptied(self._store.topic, self._lane, reader.low())
             self._refuse_strange(found)
             streams, self._many = reader.streams()
             run = self._agree(wanted, reader)
@@ -322,7 +165,6 @@ class KafkaLane:
 
     def _refuse_strange(self, found: Contents) -> None:
         topic = self._store.topic
-        refuse_emptied(topic, self._lane)
         if found.commit is None:
             refuse_lost(topic, self._lane, self._store.offsets, fenced=True)
             return
@@ -432,103 +274,3 @@ class KafkaLane:
         if self._files is not None:
             self._files.close()
         self._writer.close()
-
-
-# -- looking without opening ------------------------------------------------------------------------------------------
-
-
-class Follower:
-    """The newest commits of some lanes, as they come."""
-
-    def __init__(self, topic: StateTopic, lanes: Sequence[int]) -> None:
-        self._readers: dict[int, StateReader] = {}
-        self.commits: dict[int, CommitRecord | None] = {}
-        for lane in lanes:
-            found, start = _newest(topic, lane)
-            self.commits[lane] = found.commit
-            self._readers[lane] = StateReader(topic, lane, start, with_states=False)
-
-    def poll(self) -> None:
-        for lane, reader in self._readers.items():
-            if not reader.read(0):
-                reader.heard()
-            self.commits[lane] = reader.contents.commit or self.commits[lane]
-
-    def close(self) -> None:
-        for reader in self._readers.values():
-            reader.close()
-
-
-def glance(topic: StateTopic, lane: int) -> Glance:
-    """The newest open and commit records, found near the end: only opening a lane comes after its last commit."""
-    found, _ = _newest(topic, lane)
-    return found
-
-
-def _newest(topic: StateTopic, lane: int) -> tuple[Glance, int]:
-    """And where reading on would go on."""
-    with closing(kafka.reader(topic.bootstrap, topic.config)) as consumer:
-        low, high = kafka.watermarks(consumer, topic.info.name, lane)
-    back = 8
-    while True:
-        start = max(low, high - back)
-        with closing(StateReader(topic, lane, start, with_states=False)) as reader:
-            while reader.next < high:
-                reader.read()
-            found = reader.contents
-        if start == low or (found.commit is not None and found.opened is not None):
-            return Glance(found.opened, found.commit), reader.next
-        back *= 8
-
-
-def read(topic: StateTopic, lane: int) -> Contents:
-    """Everything up to a commit that is met at the end.
-
-    Never up to a bound chosen before: by the time it is reached, compaction may have removed what it needs. The end of
-    committed records is the end of a transaction, so nothing is read by halves.
-    """
-    with closing(StateReader(topic, lane)) as reader:
-        while not reader.at_end:
-            reader.read()
-        streams, _ = reader.streams()
-        return replace(reader.contents, streams=streams)
-
-
-def refuse_emptied(topic: StateTopic, lane: int) -> None:
-    """Compaction removes records, but only deleting them moves a partition's beginning: then states are missing."""
-    with closing(kafka.reader(topic.bootstrap, topic.config)) as consumer:
-        low, _ = kafka.watermarks(consumer, topic.info.name, lane)
-    if low > 0:
-        raise FlowError(
-            f"{topic} has lost records of partition {lane} (it begins at offset {low}): was it emptied? Restore it"
-            f" (`sluiceway restore`); or {choices(topic.flow)}"
-        )
-
-
-def refuse_lost(topic: StateTopic, lane: int, offsets: Offsets | None, *, fenced: bool = False) -> None:
-    """A lane without a commit is new, or its state was lost; the flow's group may know.
-
-    The group is asked before the topic is looked at once more: another process may make its first commit just now.
-    Unless the lane is `fenced`, its owner's last commit may be decided and not visible yet, though the group was told.
-    """
-    told = None if offsets is None else offsets.told(lane)
-    if told is None or (not fenced and _is_undecided(topic, lane)):
-        return
-    if glance(topic, lane).commit is None:
-        raise FlowError(
-            f"{topic} holds no commit of partition {lane}, but the consumer group {topic.flow!r} says that the flow has"
-            f" come to offset {told}: was the topic deleted, or is it the store of an earlier release? Restore it"
-            f" (`sluiceway restore`); or {choices(topic.flow)}"
-        )
-
-
-def _is_undecided(topic: StateTopic, lane: int) -> bool:
-    """Whether the partition holds records of a transaction that readers do not know the end of."""
-    ends = []
-    for isolation in ("read_committed", "read_uncommitted"):
-        config = kafka.client_config(
-            topic.bootstrap, {"group.id": "sluiceway-reader", **topic.config}, isolation_level=isolation
-        )
-        with closing(kafka.new_consumer(config)) as consumer:
-            ends.append(kafka.watermarks(consumer, topic.info.name, lane)[1])
-    return ends[0] < ends[1]

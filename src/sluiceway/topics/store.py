@@ -76,6 +76,8 @@ class Glance(NamedTuple):
 
     opened: OpenRecord | None
     commit: CommitRecord | None
+    low: int = 0
+    """Where its records begin, on Kafka: not at 0 if some were deleted."""
 
 
 class FlowStore(Protocol):
