@@ -188,6 +188,7 @@ def test_brokers_come_and_go(
                 stops.append(_stopped(flows, file))
             during.result()
             cluster.start()
+            _supervise(flows, file)
             found = heard.silences(time.monotonic(), SILENCE_SECONDS)
             said = "\n".join(flow.stderr for flow in flows)
             assert len(found) == LANES, f"after {what}: only {sorted(found)} are heard\n{said}"
@@ -217,6 +218,16 @@ def _stopped(flows: list[Running], file: Path) -> float:
     time.sleep(20.0)  # a start needs a broker that answers
     flows.append(Running("run", file, "--checkpoint-every", "0.3"))
     return took
+
+
+def _supervise(flows: list[Running], file: Path) -> None:
+    """A process that was started while no broker answered has said so and ended: it is started again."""
+    for at, flow in enumerate(flows):
+        if not flow.alive:
+            done = flow.wait(1)
+            assert "broker" in done.sentence, done.stderr
+            flow.__exit__(None, None, None)
+            flows[at] = Running("run", file, "--checkpoint-every", "0.3")
 
 
 def _compare(cluster: Cluster, topics: Topics, names: dict[str, str], place: Path, size: int) -> None:
