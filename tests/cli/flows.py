@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
+from sluiceway.flows.flow_report import flow_report
+from sluiceway.flows.reach import load, reach
 from sluiceway.topics.directory import create_directory_topic
 from sluiceway.topics.url import DirectoryTopic
 from tests.support import Topics
@@ -68,11 +71,9 @@ def ended(flow: AnyFlow, *more: str) -> None:
     assert "the input has ended; " in done.stderr, done.stderr
 
 
-def report(flow: AnyFlow, *more: str) -> dict[str, Any]:
-    done = sluiceway("inspect", flow.file, "--json", *more)
-    assert done.code == 0, done.stderr
-    content: dict[str, Any] = json.loads(done.stdout)
-    return content
+def report(flow: AnyFlow) -> dict[str, Any]:
+    """What `sluiceway inspect --json` says, without a process of its own: it is asked again and again."""
+    return asdict(flow_report(reach(load(flow.file)), lambda: None))
 
 
 class DirectoryFlow:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from tests.cli.calling import Call
 from tests.cli.flows import LANES, AnyFlow, BrokerFlow, DirectoryFlow, ended, newest, report
-from tests.support.flow import sluiceway
 
 TO_THE_END = {"input": {"stop": "end"}}
 
@@ -16,26 +15,26 @@ def positions(flow: AnyFlow) -> list[int | None]:
     return [lane["position"] for lane in report(flow)["lanes"]]
 
 
-def test_a_live_flow_is_saved_and_goes_on_from_there(flow: AnyFlow, tmp_path: Path) -> None:
+def test_a_live_flow_is_saved_and_goes_on_from_there(flow: AnyFlow, tmp_path: Path, call: Call) -> None:
     flow.feed(0, 400)
     undisturbed = flow.other("undisturbed", **TO_THE_END)
     saved = tmp_path / "saved"
     with flow.start() as running:
         running.until(lambda: len(newest(flow)) == 5)
         flow.feed(400, 700)  # it commits five times a second while it is saved
-        done = sluiceway("backup", flow.file, saved)
+        done = call("backup", flow.file, saved)
         assert done.code == 0, done.stderr
         assert "2 lanes, 5 streams" in done.stderr
-        refused = sluiceway("restore", flow.file, saved)
+        refused = call("restore", flow.file, saved)
         assert (refused.code, "stop it first" in refused.sentence) == (1, True)
         flow.feed(700, 1000)
         running.until(lambda: [lane["lag"] for lane in report(flow)["lanes"]] == [0, 0])
         assert running.stop().code == 0
-    refused = sluiceway("restore", flow.file, saved)
+    refused = call("restore", flow.file, saved)
     assert (refused.code, "holds a state already" in refused.sentence) == (2, True)
     written = [flow.lines(lane) for lane in range(LANES)]
-    assert sluiceway("reset", flow.file, "--yes").code == 0
-    restored = sluiceway("restore", flow.file, saved)
+    assert call("reset", flow.file, "--yes").code == 0
+    restored = call("restore", flow.file, saved)
     assert restored.code == 0, restored.stderr
     manifest = json.loads((saved / "manifest.json").read_text())
     assert positions(flow) == [lane["positions"]["instances"] for lane in manifest["lanes"]]
@@ -56,13 +55,13 @@ def test_a_live_flow_is_saved_and_goes_on_from_there(flow: AnyFlow, tmp_path: Pa
             assert again[lane][: len(written[lane])] == written[lane]
 
 
-def test_a_bounded_run_goes_on_after_a_restore(flow: AnyFlow, tmp_path: Path) -> None:
+def test_a_bounded_run_goes_on_after_a_restore(flow: AnyFlow, tmp_path: Path, call: Call) -> None:
     flow.feed(0, 200)
     flow.write(**TO_THE_END)
     ended(flow)
-    assert sluiceway("backup", flow.file, tmp_path / "saved", "--json").code == 0
-    assert sluiceway("reset", flow.file, "--yes").code == 0
-    assert sluiceway("restore", flow.file, tmp_path / "saved").code == 0
+    assert call("backup", flow.file, tmp_path / "saved", "--json").code == 0
+    assert call("reset", flow.file, "--yes").code == 0
+    assert call("restore", flow.file, tmp_path / "saved").code == 0
     before = [flow.lines(lane) for lane in range(LANES)]
     over = flow.run()
     assert (over.code, "has come to the end of its input already" in over.stderr) == (0, True)
@@ -114,15 +113,15 @@ def test_what_cannot_be_restored(flow: AnyFlow, tmp_path: Path, call: Call) -> N
     assert report(flow)["stream_count"] == 5
 
 
-def test_output_directories_that_do_not_fit(tmp_path: Path) -> None:
+def test_output_directories_that_do_not_fit(tmp_path: Path, call: Call) -> None:
     flow = DirectoryFlow(tmp_path, input={"stop": "end"})
     flow.feed(0, 200)
     ended(flow)
-    assert sluiceway("backup", flow.file, tmp_path / "early").code == 0
+    assert call("backup", flow.file, tmp_path / "early").code == 0
     flow.feed(200, 400)
     ended(flow, "--again")
-    assert sluiceway("reset", flow.file, "--yes").code == 0
-    assert sluiceway("restore", flow.file, tmp_path / "early").code == 0
+    assert call("reset", flow.file, "--yes").code == 0
+    assert call("restore", flow.file, tmp_path / "early").code == 0
     flow.write(emit={"every": 7})  # so other snapshots come than those that stand there
     done = flow.run("--again")
     assert done.code == 1

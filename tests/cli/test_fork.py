@@ -13,17 +13,17 @@ from tests.support.flow import sluiceway
 TO_THE_END = {"input": {"stop": "end"}}
 
 
-def test_a_fork_of_a_live_flow(flow: AnyFlow) -> None:
+def test_a_fork_of_a_live_flow(flow: AnyFlow, call: Call) -> None:
     flow.feed(0, 400)
     new = flow.other("new", input={"stop": "end"}, emit={"every": 10})
     undisturbed = flow.other("undisturbed", **TO_THE_END)
     with flow.start() as running:
         running.until(lambda: len(newest(flow)) == 5)
         flow.feed(400, 600)
-        done = sluiceway("fork", flow.file, new.file)
+        done = call("fork", flow.file, new.file)
         assert done.code == 0, done.stderr
         assert "goes on with 2 lanes, 5 streams" in done.stderr
-        again = sluiceway("fork", flow.file, new.file)
+        again = call("fork", flow.file, new.file)
         assert (again.code, "holds a state already" in again.sentence) == (2, True)
         flow.feed(600, 1000)
         ended(new)
@@ -39,13 +39,13 @@ def test_a_fork_of_a_live_flow(flow: AnyFlow) -> None:
     assert any(version % 20 for version in versions)
 
 
-def test_a_fork_of_a_flow_that_has_ended(flow: AnyFlow) -> None:
+def test_a_fork_of_a_flow_that_has_ended(flow: AnyFlow, call: Call) -> None:
     flow.feed(0, 200)
     flow.write(**TO_THE_END)
     ended(flow)
     bounded, endless = flow.other("bounded", **TO_THE_END), flow.other("endless", input={"stop": None})
     for new in (bounded, endless):
-        done = sluiceway("fork", flow.file, new.file, "--json")
+        done = call("fork", flow.file, new.file, "--json")
         assert done.code == 0, done.stderr
         places = [{"instances": lane["position"]} for lane in report(flow)["lanes"]]
         assert json.loads(done.stdout)["positions"] == places
@@ -91,7 +91,7 @@ def test_what_cannot_be_forked(flow: AnyFlow, call: Call, tmp_path: Path) -> Non
         assert running.stop().code == 0
 
 
-def test_from_kafka_to_directories(topics: Topics, tmp_path: Path) -> None:
+def test_from_kafka_to_directories(topics: Topics, tmp_path: Path, call: Call) -> None:
     flow = BrokerFlow(topics, tmp_path, input={"stop": "end"})
     flow.feed(0, 200)
     ended(flow)
@@ -104,7 +104,7 @@ def test_from_kafka_to_directories(topics: Topics, tmp_path: Path) -> None:
     ]
     new.write_text("\n".join(told))
     topics.also(groups=["local"])
-    done = sluiceway("fork", flow.file, new)
+    done = call("fork", flow.file, new)
     assert done.code == 0, done.stderr
     flow.feed(200, 300)
     done = sluiceway("run", new)

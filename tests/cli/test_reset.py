@@ -38,8 +38,8 @@ def test_a_dry_run_changes_nothing(flow: AnyFlow, call: Call) -> None:
     assert "has come to the end of its input already" in flow.run().stderr
 
 
-def test_it_wants_a_yes(flow: AnyFlow, tmp_path: Path) -> None:
-    done = sluiceway("reset", flow.file)
+def test_it_wants_a_yes(flow: AnyFlow, tmp_path: Path, call: Call) -> None:
+    done = call("reset", flow.file)
     assert (done.code, "say --yes, or --dry-run" in done.sentence) == (2, True)
     flow.feed(0, 50)
     flow.write(**TO_THE_END)
@@ -52,11 +52,11 @@ def test_it_wants_a_yes(flow: AnyFlow, tmp_path: Path) -> None:
     assert report(flow)["stream_count"] == 5
 
 
-def test_a_running_flow_is_refused(flow: AnyFlow) -> None:
+def test_a_running_flow_is_refused(flow: AnyFlow, call: Call) -> None:
     flow.feed(0, 100)
     with flow.start() as running:
         running.until(lambda: "partitions" in running.stderr and len(newest(flow)) == 5)
-        done = sluiceway("reset", flow.file, "--yes")
+        done = call("reset", flow.file, "--yes")
         assert done.code == 1
         assert "process " in done.sentence
         assert "stop it first" in done.sentence
@@ -65,26 +65,26 @@ def test_a_running_flow_is_refused(flow: AnyFlow) -> None:
         assert running.stop().code == 0
 
 
-def test_a_reset_flow_begins_anew(flow: AnyFlow, topics: Topics) -> None:
+def test_a_reset_flow_begins_anew(flow: AnyFlow, topics: Topics, call: Call) -> None:
     flow.feed(0, 300)
     flow.write(**TO_THE_END)
     ended(flow)
     first = [flow.lines(lane) for lane in range(LANES)]
-    done = sluiceway("reset", flow.file, "--yes")
+    done = call("reset", flow.file, "--yes")
     assert done.code == 0, done.stderr
     if isinstance(flow, DirectoryFlow):
         assert not flow.state.exists()
         assert "remove them by hand" in done.stderr
         assert "already holds output" in flow.run().stderr
         shutil.rmtree(flow.directory / "flow-selections")
-        assert sluiceway("reset", flow.file, "--yes").code == 0  # the refused start has opened its lanes
+        assert call("reset", flow.file, "--yes").code == 0  # the refused start has opened its lanes
     ended(flow, "--create-topics")
     again = [flow.lines(lane) for lane in range(LANES)]
     # a topic holds both, a directory that was removed only the second
     assert again == (first if isinstance(flow, DirectoryFlow) else [lines * 2 for lines in first])
 
 
-def test_with_snapshots_and_applying(topics: Topics, tmp_path: Path) -> None:
+def test_with_snapshots_and_applying(topics: Topics, tmp_path: Path, call: Call) -> None:
     flow = BrokerFlow(topics, tmp_path, input={"stop": "end"})
     flow.topic["applied"] = topics("applied", partitions=LANES)
     other = flow.other("other", input={"stop": "end"})
@@ -96,13 +96,13 @@ def test_with_snapshots_and_applying(topics: Topics, tmp_path: Path) -> None:
     ended(other)
     assert sluiceway("apply", flow.file, "--create-topics").code == 0
     assert {flow.name, f"{flow.name}.members", f"{flow.name}-apply"} <= groups(flow)
-    done = sluiceway("reset", flow.file, "--yes", "--snapshots", "--json")
+    done = call("reset", flow.file, "--yes", "--snapshots", "--json")
     assert done.code == 0, done.stderr
     content = json.loads(done.stdout)
     assert [part["flow"] for part in content["removed"]] == [flow.name, f"{flow.name}-apply"]
     assert content["snapshots"] == [f"{flow.name}/s{number}" for number in range(5)]
     assert groups(flow) == set()
-    newest_by_key = {}
+    newest_by_key: dict[bytes | None, bytes | None] = {}
     for lane in range(LANES):
         newest_by_key |= {record.key: record.value for record in flow.out("selections", partition=lane)}
     for number in range(5):
@@ -114,7 +114,7 @@ def test_with_snapshots_and_applying(topics: Topics, tmp_path: Path) -> None:
     assert len(flow.out("applied")) == 2 * 120  # both runs, of the three streams of lane 0
 
 
-def test_a_lost_state_topic_is_named_and_reset_leads_on(topics: Topics, tmp_path: Path) -> None:
+def test_a_lost_state_topic_is_named_and_reset_leads_on(topics: Topics, tmp_path: Path, call: Call) -> None:
     flow = BrokerFlow(topics, tmp_path, input={"stop": "end"})
     flow.feed(0, 100)
     ended(flow)
@@ -122,11 +122,11 @@ def test_a_lost_state_topic_is_named_and_reset_leads_on(topics: Topics, tmp_path
     refused = flow.run("--create-topics")
     assert refused.code == 1
     assert "`sluiceway reset FLOW`" in refused.sentence
-    assert sluiceway("reset", flow.file, "--yes").code == 0
+    assert call("reset", flow.file, "--yes").code == 0
     ended(flow)
 
 
-def test_another_flows_state_is_not_removed(flow: AnyFlow, tmp_path: Path) -> None:
+def test_another_flows_state_is_not_removed(flow: AnyFlow, tmp_path: Path, call: Call) -> None:
     flow.feed(0, 50)
     flow.write(**TO_THE_END)
     ended(flow)
@@ -135,7 +135,7 @@ def test_another_flows_state_is_not_removed(flow: AnyFlow, tmp_path: Path) -> No
     if isinstance(flow, BrokerFlow):
         text = text.replace("[topics]\n", f'[topics]\nstate = "kafka://{flow.bootstrap}/{flow.state}"\n')
     strange.write_text(text.replace(f'name" = "{flow.name}"', 'name" = "strange"'))
-    done = sluiceway("reset", strange, "--yes")
+    done = call("reset", strange, "--yes")
     assert done.code == 2
     assert f"another flow, '{flow.name}'" in done.sentence
     refused = sluiceway("run", strange)
