@@ -24,6 +24,7 @@ from sluiceway.flows.preflight import look_around
 from sluiceway.flows.process import DEFAULT_INTERVAL, assemble
 from sluiceway.operators import registry
 from sluiceway.schemas.refusal import ERROR_CLASSES
+from sluiceway.topics import state_records as state_records_module
 from sluiceway.topics.directory_store import lane_path
 from sluiceway.topics.url import DirectoryTopic
 from tests.support.flow import toml
@@ -230,6 +231,12 @@ def dead_letters(_: str) -> str:
     return table(("class", "meaning"), [(f"`{name}`", meaning) for name, meaning in ERROR_CLASSES.items()])
 
 
+def state_records(_: str) -> str:
+    """What the module that reads and writes them says."""
+    said = inspect.cleandoc(state_records_module.__doc__ or "")
+    return "\n".join(line for line in said.splitlines() if line.startswith("|"))
+
+
 def figures(benchmark: str) -> str:
     """What `make bench` kept, of one benchmark or of all; nothing is invented where it has not run."""
     if not RESULTS.exists():
@@ -257,4 +264,5 @@ MAKERS: dict[str, Callable[[str], str]] = {
     "operator": operator,
     "operators": operators,
     "settings": settings_reference,
+    "state-records": state_records,
 }
