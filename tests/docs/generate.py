@@ -21,10 +21,13 @@ from pydantic.fields import FieldInfo
 from sluiceway.flows import apply, graph, settings
 from sluiceway.flows.diagram import mermaid
 from sluiceway.flows.preflight import look_around
-from sluiceway.flows.recovery import MANIFEST
+from sluiceway.flows.process import DEFAULT_INTERVAL, assemble
 from sluiceway.operators import registry
 from sluiceway.schemas.refusal import ERROR_CLASSES
-from sluiceway.topics.bounds import Bounds
+from sluiceway.topics import state_records as state_records_module
+from sluiceway.topics.directory_store import lane_path
+from sluiceway.topics.url import DirectoryTopic
+from tests.support.flow import toml
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -163,13 +166,22 @@ def diagram(which: str) -> str:
             selecting = settings.Settings.parse(content, directory)
             drawn = mermaid(graph.build(selecting), selecting)
         else:
-            applying = apply.ApplySettings.parse({**content, "flow": {"name": "spam-apply"}}, directory)
-            running = graph.Running(look_around(applying), lambda: Bounds((0,), (None,)), lambda: False, False, 1.0)
-            made = {"flow": applying.selecting_flow, "input": applying.source.identity}
-            (directory / MANIFEST).write_text(json.dumps(made))  # as if the flow had run
-            flow = apply.build(applying, running, directory)
-            drawn = mermaid(flow, applying, inputs=("instances", "selections"))
+            drawn = _applying(content, directory)
     return f"```mermaid\n{drawn}\n```"
+
+
+def _applying(content: dict[str, Any], directory: Path) -> str:
+    file = directory / "flow.toml"
+    file.write_text(toml(content))
+    applying = apply.ApplySettings.load(file)
+    state = applying.selecting.state
+    assert isinstance(state, DirectoryTopic)
+    state.path.mkdir()
+    lane_path(state.path, 0).touch()  # as if the flow had run
+    around, work = look_around(applying), apply.APPLYING
+    process = assemble(applying, around, work, interval=DEFAULT_INTERVAL, stopping=lambda: False)
+    flow = graph.dataflow(applying, process, work.decode(applying, around), work)
+    return mermaid(flow, applying, inputs=("instances", "selections"))
 
 
 # -- operators -------------------------------------------------------------------------------------------------------
@@ -219,6 +231,12 @@ def dead_letters(_: str) -> str:
     return table(("class", "meaning"), [(f"`{name}`", meaning) for name, meaning in ERROR_CLASSES.items()])
 
 
+def state_records(_: str) -> str:
+    """What the module that reads and writes them says."""
+    said = inspect.cleandoc(state_records_module.__doc__ or "")
+    return "\n".join(line for line in said.splitlines() if line.startswith("|"))
+
+
 def figures(benchmark: str) -> str:
     """What `make bench` kept, of one benchmark or of all; nothing is invented where it has not run."""
     if not RESULTS.exists():
@@ -246,4 +264,5 @@ MAKERS: dict[str, Callable[[str], str]] = {
     "operator": operator,
     "operators": operators,
     "settings": settings_reference,
+    "state-records": state_records,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -56,7 +57,7 @@ def run(code: str, where: Path, timeout: float) -> str:
     done = subprocess.run(
         ["bash", "-c", code],
         cwd=where,
-        env={"PATH": path, "HOME": str(where), "LC_ALL": "C.UTF-8"},
+        env={"PATH": path, "HOME": str(where), "LC_ALL": "C.UTF-8", "PYTHONPATH": os.environ.get("PYTHONPATH", "")},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -55,6 +55,15 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in slugs, f"{page}: {target}"
 
 
+def test_paths_of_the_architecture_exist() -> None:
+    """They are those of the import package."""
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    paths = re.findall(r"\b((?:cli|flows|operators|schemas|topics)/[\w/]*(?:\.py)?)", text)
+    assert len(paths) > 20
+    for path in paths:
+        assert (ROOT / "src" / "sluiceway" / path).exists(), path
+
+
 @pytest.mark.parametrize("page", PAGES, ids=names)
 def test_every_command_named_exists(page: Path) -> None:
     """Also those in prose and in blocks that are not run; placeholders stand for arguments."""

@@ -17,7 +17,8 @@ def test_ten_minutes_on_kafka(own_broker: Broker, tmp_path: Path) -> None:
     typed = script(ROOT / "README.md", needs="kafka")
     assert typed.count("kill -9 %1") == 1
     said = run(typed.replace("localhost:9092", bootstrap), checkout(tmp_path), timeout=500)
-    assert "spam: stopped at a checkpoint" in said
+    assert "spam: stopped, everything committed" in said
+    assert "named by key" in said, "`sluiceway inspect` says how the flow stands"
     versions: dict[int, list[int]] = {}
     for partition, records in read_committed(bootstrap, "selections").items():
         versions[partition] = [json.loads(record.value or b"")["version"] for record in records]
