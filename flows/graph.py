@@ -16,16 +16,17 @@ from typing import Any
 import bytewax.operators as op
 from bytewax.dataflow import Dataflow
 
-from sluiceway.errors import SettingsError
+from sluiceway.errors import FlowError, SettingsError
 from sluiceway.flows.lane_run import Item
 from sluiceway.flows.preflight import look_around
-from sluiceway.flows.process import DEFAULT_INTERVAL, assemble
+from sluiceway.flows.process import DEFAULT_INTERVAL, EndedError, assemble
 from sluiceway.flows.select import SELECTING
 from sluiceway.flows.settings import Settings
 from sluiceway.flows.sink import LaneSink
 from sluiceway.flows.source import LaneSource
+from sluiceway.flows.watch import TopicsWatch
 from sluiceway.flows.work import Work
-from sluiceway.flows.worker import Process, Worker
+from sluiceway.flows.worker import Process, Worker, raise_problems
 
 RECOVERY_OPTIONS = ("-r", "--recovery-directory")
 
@@ -40,13 +41,32 @@ def build(settings: Settings | Path | str) -> Dataflow:
         settings = Settings.load(Path(settings))
     around = look_around(settings)
     SELECTING.prepare(settings, None)
-    process = assemble(settings, around, SELECTING, interval=DEFAULT_INTERVAL, stopping=lambda: False)
-    return dataflow(settings, process, SELECTING.decode(settings, around), SELECTING)
+    watch = TopicsWatch(settings, around)
+    try:
+        process = assemble(
+            settings, around, SELECTING, interval=DEFAULT_INTERVAL, stopping=lambda: watch.change is not None
+        )
+    except EndedError:
+        print(f"{settings.flow.name}: this flow has come to the end of its input already", file=sys.stderr)
+        sys.exit(0)
+
+    def tell() -> None:
+        if watch.change is not None:
+            raise FlowError(watch.change.sentence)
+        raise_problems(process)
+
+    return dataflow(settings, process, SELECTING.decode(settings, around), SELECTING, tell)
 
 
-def dataflow(settings: Settings, process: Process, decode: Callable[[Any], Any], work: Work) -> Dataflow:
+def dataflow(
+    settings: Settings,
+    process: Process,
+    decode: Callable[[Any], Any],
+    work: Work,
+    at_end: Callable[[], None] = lambda: None,
+) -> Dataflow:
     flow = Dataflow(settings.flow.name)
-    polls = op.input("source", flow, LaneSource(partial(Worker, process)))
+    polls = op.input("source", flow, LaneSource(partial(Worker, process), at_end))
     batches = op.map("decode", polls, on_lane(lambda item: decode(item.content)))
     outputs = op.map(work.step, batches, on_lane(_process))
     op.output("sink", outputs, LaneSink())

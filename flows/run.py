@@ -23,7 +23,7 @@ from sluiceway.flows.settings import Settings
 from sluiceway.flows.stopping import Stop
 from sluiceway.flows.watch import TopicsWatch
 from sluiceway.flows.work import Work
-from sluiceway.flows.worker import Process
+from sluiceway.flows.worker import raise_problems
 
 EPOCH = timedelta(seconds=10)
 """Of the engine. It means nothing here: lanes commit by themselves."""
@@ -107,30 +107,13 @@ def run(
                 return Outcome.OVER
             finally:
                 watch.close()
-            _raise_problems(process)
+            raise_problems(process)
             if watch.change is None or stop.stopped:
                 return Outcome.STOPPED if stop.stopped else Outcome.ENDED
             if not (watch.change.grown and settings.input.on_new_partitions == "read"):
                 raise FlowError(watch.change.sentence)
     finally:
         stop.close()
-
-
-def _raise_problems(process: Process) -> None:
-    """What stopped lanes, once all others are at their end."""
-    problems = process.problems
-    if problems:
-        first = problems[0]
-        if not isinstance(first, SluicewayError):
-            raise first
-        others = f" (and {len(problems) - 1} more lanes)" if len(problems) > 1 else ""
-        raise type(first)(f"{first}{others}") from first
-    if process.unfinished:
-        lanes = ", ".join(map(str, sorted(process.unfinished)))
-        raise FlowError(
-            f"stopped, but the last commit of lane {lanes} did not come to an end: what it would have held is read"
-            f" again by whoever goes on"
-        )
 
 
 def _execute(flow: Dataflow, workers: int) -> None:

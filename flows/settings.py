@@ -55,7 +55,7 @@ class TopicsSection(Section):
     predictions: str | None = None
     """Where predictions go; none are made without it."""
     verdicts: str | None = None
-    """Where it goes what became of each column; nothing is said without it."""
+    """Where verdicts go: what became of each column; none are made without it."""
     dead_letters: str
     """Where records go that cannot be used."""
     applied: str | None = None
@@ -67,7 +67,7 @@ class TopicsSection(Section):
 
 class InputSection(Section):
     start: PositionText = "beginning"
-    """Where to begin when there is no checkpoint."""
+    """Where to begin when the flow has never committed."""
     stop: PositionText | None = None
     """Where to end, as of the start of the run; without it the flow runs until it is stopped."""
     stream: Literal["key", "partition"] = "key"

@@ -16,12 +16,15 @@ IDLE = timedelta(seconds=IDLE_SECONDS)
 class WorkerPart(StatelessSourcePartition[Item]):
     """A worker's lanes. What it gives never leaves the worker: no step of a flow exchanges items."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: Worker, at_end: Callable[[], None]) -> None:
         self._worker = worker
+        self._at_end = at_end
         self._awake: datetime | None = None
 
     def next_batch(self) -> list[Item]:
         if self._worker.ended:
+            if self._worker.is_last:
+                self._at_end()
             raise StopIteration
         items = self._worker.step()
         self._awake = None if items else datetime.now(UTC) + IDLE
@@ -32,10 +35,11 @@ class WorkerPart(StatelessSourcePartition[Item]):
 
 
 class LaneSource(DynamicSource[Item]):
-    """`make(index, count)` gives each worker its lanes."""
+    """`make(index, count)` gives each worker its lanes; `at_end`, called when all have ended, may raise a problem."""
 
-    def __init__(self, make: Callable[[int, int], Worker]) -> None:
+    def __init__(self, make: Callable[[int, int], Worker], at_end: Callable[[], None]) -> None:
         self._make = make
+        self._at_end = at_end
 
     def build(self, step_id: str, worker_index: int, worker_count: int) -> WorkerPart:
-        return WorkerPart(self._make(worker_index, worker_count))
+        return WorkerPart(self._make(worker_index, worker_count), self._at_end)

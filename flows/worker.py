@@ -86,6 +86,8 @@ class Process:
     """Why lanes are parked, or what ended a worker."""
     unfinished: list[int] = field(default_factory=list)
     """Lanes that were stopped without their last commit."""
+    ended: int = 0
+    """Workers that have."""
 
 
 class Worker:
@@ -98,6 +100,11 @@ class Worker:
         self._runs: dict[int, LaneRun] = {}
         self._stopping_since: float | None = None
         self.ended = False
+
+    @property
+    def is_last(self) -> bool:
+        """Of its process to have ended."""
+        return self.ended and self._process.ended == self._count
 
     def step(self) -> list[Item]:
         """What the lanes have now; at most one item each."""
@@ -153,8 +160,26 @@ class Worker:
 
     def _leave(self) -> None:
         self.ended = True
+        self._process.ended += 1
         self._process.problems += [run.parked for run in self._runs.values() if run.parked is not None]
         for run in self._runs.values():
             run.forget()
         if self._membership is not None:
             self._membership.close()
+
+
+def raise_problems(process: Process) -> None:
+    """What stopped lanes, once all others are at their end."""
+    problems = process.problems
+    if problems:
+        first = problems[0]
+        if not isinstance(first, SluicewayError):
+            raise first
+        others = f" (and {len(problems) - 1} more lanes)" if len(problems) > 1 else ""
+        raise type(first)(f"{first}{others}") from first
+    if process.unfinished:
+        lanes = ", ".join(map(str, sorted(process.unfinished)))
+        raise FlowError(
+            f"stopped, but the last commit of lane {lanes} did not come to an end: what it would have held is read"
+            f" again by whoever goes on"
+        )

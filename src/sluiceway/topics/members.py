@@ -25,8 +25,8 @@ JOIN_AGAIN_SECONDS = 60.0
 """A member that is fenced twice within this time shares its name with another."""
 SUFFIX = ".members"
 DEFAULTS: kafka.Config = {"session.timeout.ms": 20_000, "heartbeat.interval.ms": 2_000}
-"""How long a killed member's lanes wait for another owner, and how often a member says that it lives. Longer than a
-cluster takes to find another coordinator for the group (8 to 15 s were seen): a shorter session loses all lanes then."""
+"""How long a killed member's lanes wait for another owner, and how often a member says that it lives. It is longer than
+a cluster takes to find another coordinator for the group (8 to 15 s): a shorter session would lose all lanes then."""
 REFUSED = frozenset(
     {
         KafkaError.GROUP_AUTHORIZATION_FAILED,
