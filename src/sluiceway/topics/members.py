@@ -26,6 +26,7 @@ REFUSED = frozenset(
         KafkaError.INVALID_SESSION_TIMEOUT,
         KafkaError.INCONSISTENT_GROUP_PROTOCOL,
         KafkaError.FENCED_INSTANCE_ID,
+        KafkaError._FATAL,  # what a fenced one is told first: the reason stands in its text alone
     }
 )
 """What a member cannot get over; all else passes, or is told by the lanes themselves."""
@@ -109,7 +110,7 @@ class GroupMember:
             raise self._refused(error)
 
     def _refused(self, error: KafkaError) -> FlowError:
-        if error.code() == KafkaError.FENCED_INSTANCE_ID:
+        if error.code() == KafkaError.FENCED_INSTANCE_ID or "group.instance.id" in error.str():
             return FlowError(
                 f"another process has taken this one's place in {self._flow + SUFFIX!r}: it has the same"
                 f" group.instance.id"
