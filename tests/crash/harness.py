@@ -202,7 +202,7 @@ class Flow:
         self.children.append(child)
         return child
 
-    def finish(self, how: How = WHOLE, processes: int = 1, timeout: float = 90.0) -> None:
+    def finish(self, how: How = WHOLE, processes: int = 1, timeout: float = 240.0) -> None:
         """Stop what runs, then run to the end of the input."""
         for child in self.running:
             child.stop()
