@@ -16,7 +16,7 @@ from sluiceway.flows.work import Work
 from sluiceway.flows.worker import Finish, Process
 from sluiceway.topics.bounds import Bounds
 from sluiceway.topics.directory_store import DirectoryStore
-from sluiceway.topics.kafka_store import Follower, KafkaStore, Offsets, StateTopic, refuse_lost
+from sluiceway.topics.kafka_store import Follower, KafkaStore, Offsets, StateTopic, refuse_emptied, refuse_lost
 from sluiceway.topics.kafka_writer import KafkaOutput
 from sluiceway.topics.members import AllLanes, GroupMember, Membership
 from sluiceway.topics.reader import resolve_bounds
@@ -60,7 +60,7 @@ def assemble(
     shared = isinstance(store, KafkaStore) and not store.directories
 
     def join(
-        index: int, count: int, gained: Callable[[int], None], lost: Callable[[int], None]
+        index: int, count: int, gained: Callable[[int], None], lost: Callable[[int, bool], None]
     ) -> Membership:
         if not shared:
             return AllLanes(range(index, around.lanes, count), gained)
@@ -125,13 +125,23 @@ def open_store(settings: Settings, around: Surroundings, belongs: BelongsTo, int
 def refuse_other_models(settings: Settings, store: Store, glances: Sequence[Glance]) -> None:
     """Before anything is opened: the settings or the input have changed so that the models would be others."""
     for lane, glance in enumerate(glances):
-        if glance.commit is None and isinstance(store, KafkaStore):
-            refuse_lost(store.topic, lane, store.offsets)
+        if isinstance(store, KafkaStore):
+            _refuse_shared(settings, store.topic, glance)
+            refuse_emptied(store.topic, lane)
+            if glance.commit is None:
+                refuse_lost(store.topic, lane, store.offsets)
         if glance.commit is not None:
             difference = first_difference(glance.commit.belongs_to, store.belongs_to)
             if difference is not None:
                 name = str(store) if isinstance(store, DirectoryStore) else str(store.topic)
                 raise SettingsError(str(other_models(name, settings.flow.name, *difference)))
+
+
+def _refuse_shared(settings: Settings, topic: StateTopic, glance: Glance) -> None:
+    """A flow that has opened its lanes and not committed yet has its state topic to itself already."""
+    found, wanted = glance.opened, settings.flow.name
+    if found is not None and found.flow != wanted:
+        raise SettingsError(str(other_models(str(topic), wanted, "flow", found.flow, wanted)))
 
 
 def _wanted(settings: Settings, around: Surroundings, glances: Sequence[Glance], *, again: bool) -> Wanted:

@@ -198,17 +198,17 @@ class Settings(Section):
 
     def _refuse_unfit_state(self) -> None:
         """The state lies where the output goes: one transaction, or one machine's disk, must hold both."""
-        given = self.topics.state
-        if given is None:
-            return
-        state, on_kafka = parse_topic(given), self._kafka_bootstrap
-        if isinstance(state, KafkaTopic) != (on_kafka is not None):
+        given, on_kafka = self.topics.state, self._kafka_bootstrap
+        if given is not None and isinstance(parse_topic(given), KafkaTopic) != (on_kafka is not None):
             kind = "a Kafka topic, as outputs of this flow are" if on_kafka else "a directory, as its outputs are"
             raise SettingsError(f"topics.state must be {kind}: the state lies where the output goes")
-        places = {_place(topic): name for name, topic in self.all_topics.items()}
-        taken = places.get(_place(self.topic(given)))
+        topics = self.all_topics
+        if self.topics.applied is not None:
+            topics["applied"] = self.topic(self.topics.applied)
+        taken = {_place(topic): name for name, topic in topics.items()}.get(_place(self.state))
         if taken is not None:
-            raise SettingsError(f"topics.state and topics.{taken} are the same topic")
+            default = "" if given is not None else f" {self.state.name!r}, where a flow's state lies by default"
+            raise SettingsError(f"topics.state and topics.{taken} are the same topic{default}")
 
     def _refuse_unfit_applied(self) -> None:
         """Also `sluiceway run` looks at where `sluiceway apply` is to write: a later surprise is the worse one."""

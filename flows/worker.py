@@ -77,7 +77,7 @@ class Process:
     """What the workers of this process share."""
 
     parts: Parts
-    join: Callable[[int, int, Callable[[int], None], Callable[[int], None]], Membership]
+    join: Callable[[int, int, Callable[[int], None], Callable[[int, bool], None]], Membership]
     """Of a worker, by its number and how many there are: tells it which lanes it gains and loses."""
     bounded: bool
     stopping: Callable[[], bool]
@@ -124,9 +124,11 @@ class Worker:
         logger.info("lane %d is opened here", lane)
         self._runs[lane] = LaneRun(lane, self._process.parts)
 
-    def _lost(self, lane: int) -> None:
+    def _lost(self, lane: int, thrown_out: bool) -> None:
         run = self._runs.pop(lane, None)
         if run is not None:
+            if thrown_out and self._stopping_since is not None and not run.ended:
+                self._process.unfinished.append(lane)  # no broker has heard of its last commit, nor of this process
             logger.info("lane %d goes to another process", lane)
             run.forget()
 

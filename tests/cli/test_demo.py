@@ -68,7 +68,7 @@ def test_it_runs_twice_in_the_same_place_and_the_flow_goes_on_by_hand(tmp_path: 
     more = sluiceway("demo", "--records", "--instances", "2000", "--seed", "8", cwd=tmp_path)
     (tmp_path / "more.jsonl").write_text(more.stdout)
     assert sluiceway("produce", "more.jsonl", f"dir:{made / 'instances'}", cwd=tmp_path).code == 0
-    by_hand = sluiceway("run", made / "demo.toml", "--recovery", made / "store", cwd=tmp_path)
+    by_hand = sluiceway("run", made / "demo.toml", "--again", cwd=tmp_path)
     assert "the input has ended; 2,000 records" in by_hand.stderr
     last = json.loads((made / "selections" / "part-00000.jsonl").read_bytes().splitlines()[-1])
     assert last["version"] == 4000

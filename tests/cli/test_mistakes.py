@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.flow import Done, sluiceway, toml
+from tests.support.flow import Done, Running, sluiceway, toml
 
 GOOD: dict[str, dict[str, Any]] = {
     "flow": {"name": "f"},
@@ -28,6 +28,11 @@ MISTAKES: list[tuple[str, str, dict[str, dict[str, Any]], str]] = [
      'the Kafka client does not take its settings: No such configuration property: "nonsense"'),
     ("run", "client", {"topics": {"instances": "kafka://127.0.0.1:1/x"}, "kafka": {"fetch.wait.max.ms": "abc"}},
      'Invalid value for configuration property "fetch.wait.max.ms"'),
+    ("run", "delivery", {"output": {"delivery": "exactly-once"}},
+     "output.delivery is gone: output comes exactly once, and `sluiceway run --checkpoint-every` says how soon"),
+    ("run", "reserved", {"flow": {"name": "f.state"}}, "flow.name = 'f.state': a name must not end in '.state'"),
+    ("check", "state", {"topics": {"state": "kafka://127.0.0.1:1/s"}},
+     "topics.state must be a directory, as its outputs are: the state lies where the output goes"),
     ("check", "topic", {"topics": {"instances": "in"}}, "'in' is no topic"),
     ("check", "input", {}, "does not exist: there is no"),
     ("run", "input", {}, "does not exist: there is no"),
@@ -89,3 +94,18 @@ def test_check_tells_what_would_run_and_changes_nothing(tmp_path: Path) -> None:
     assert "f: ready to run" in done.stdout
     assert "ofs (k=2, eta=0.2" in done.stdout
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("BYTEWAX_RECOVERY_DIRECTORY", "is set, but a flow keeps its state where its output goes; unset it"),
+        ("BYTEWAX_ADDRESSES", "is set, but processes of a flow find each other through the broker: start as many as"),
+        ("BYTEWAX_HOSTFILE_PATH", "is set, but processes of a flow find each other through the broker"),
+        ("BYTEWAX_PROCESS_ID", "is set, but processes of a flow find each other through the broker"),
+    ],
+)
+def test_a_variable_that_means_nothing_any_more(tmp_path: Path, name: str, sentence: str) -> None:
+    (tmp_path / "flow.toml").write_text(toml(GOOD))
+    with Running("run", "flow.toml", cwd=tmp_path, env={name: "1"}) as running:
+        assert one_sentence(running.wait()).startswith(f"{name} {sentence}")

@@ -64,7 +64,7 @@ def test_targets_and_columns_go_as_they_are_and_select(tmp_path: Path, call: Cal
         "operator": {"name": "saola"},
     }
     (tmp_path / "flow.toml").write_text(toml(flow))
-    assert sluiceway("run", "flow.toml", "--recovery", "store", cwd=tmp_path).code == 0
+    assert sluiceway("run", "flow.toml", cwd=tmp_path).code == 0
     assert [entry["feature"] for entry in lines(tmp_path / "out")[0][-1]["selected"]] == ["telling"]
 
 

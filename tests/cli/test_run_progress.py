@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 
 from sluiceway.flows.progress import Progress
 from tests.cli.calling import Call, Terminal
-from tests.support.flow import Running, sluiceway, toml
+from tests.support.flow import sluiceway, toml
 
 RECORDS = 3000
 
@@ -32,45 +31,38 @@ def flow(tmp_path: Path, call: Call) -> Path:
 
 
 def test_elsewhere_it_says_when_it_starts_and_how_it_ended(flow: Path) -> None:
-    done = sluiceway("run", "flow.toml", "--recovery", "store", cwd=flow)
+    done = sluiceway("run", "flow.toml", cwd=flow)
     start, end = [line for line in done.stderr.splitlines() if "compiling" not in line]
-    assert start == f"f: ofs on dir:{flow}/in (3 partitions, to the end); checkpoints every 2 s in store"
+    assert start == f"f: ofs on dir:{flow}/in (3 partitions, to the end); a commit every 2 s, state in dir:{flow}/out.state"
     assert end.startswith("f: the input has ended; 3,000 records in ")
     assert done.stdout == ""
-    again = sluiceway("run", "flow.toml", "--recovery", "store", cwd=flow)
+    over = sluiceway("run", "flow.toml", cwd=flow)
+    assert (over.code, over.stderr.splitlines()) == (
+        0,
+        [
+            "f: this flow has come to the end of its input already; `sluiceway run flow.toml --again` reads on to where"
+            " the input ends now, `sluiceway reset flow.toml` begins anew"
+        ],
+    )
+    again = sluiceway("run", "flow.toml", "--again", cwd=flow)
     assert "f: the input has ended; 0 records in " in again.stderr
 
 
 def test_bounded_input_has_a_bar_a_lane(flow: Path) -> None:
-    with Terminal("run", "flow.toml", "--recovery", "store", cwd=flow) as terminal:
+    with Terminal("run", "flow.toml", cwd=flow) as terminal:
         assert terminal.wait() == 0
     for shown in ("input ", "lane 0 ", "lane 2 ", "100 %", "3,000 records, ", " of "):
         assert shown in terminal.text
 
 
 def test_endless_input_has_a_rate(flow: Path) -> None:
-    with Terminal("run", "endless.toml", "--recovery", "store", cwd=flow) as terminal:
+    with Terminal("run", "endless.toml", cwd=flow) as terminal:
         terminal.until("3,000 records, ")
         assert "/s, " in terminal.text
         assert "%" not in terminal.text
         terminal.interrupt()
         assert terminal.wait() == 0
-    assert "f: stopped at a checkpoint; 3,000 records in " in terminal.text
-
-
-def test_a_port_in_use(flow: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
-        env = {"BYTEWAX_ADDRESSES": f"{address};127.0.0.1:1", "BYTEWAX_PROCESS_ID": "0"}
-        with Running("run", "flow.toml", "--recovery", "store", cwd=flow, env=env) as running:
-            done = running.wait()
-    assert done.code == 2
-    usual = ("compiling ", "f: ofs on ")
-    assert len([line for line in done.stderr.splitlines() if not line.startswith(usual)]) == 1, done.stderr
-    assert f"process 0 cannot listen at {address}, its place in BYTEWAX_ADDRESSES: Address already" in done.sentence
-    assert "Traceback" not in done.stderr
+    assert "f: stopped, everything committed; 3,000 records in " in terminal.text
 
 
 def test_shares() -> None:

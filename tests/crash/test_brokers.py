@@ -7,10 +7,11 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer, TopicPartition
 
 from tests.crash.workload import LANES, lane_messages
 from tests.support.cluster import Cluster
@@ -31,12 +32,24 @@ def kill(find: Callable[[Cluster], int]) -> Fault:
     """kill -9 of the broker that has a part, until its parts have gone to others; then it comes back."""
 
     def fault(cluster: Cluster) -> None:
-        node = cluster.nodes[find(cluster)]
+        node = cluster.nodes[_found(find, cluster)]
         node.kill()
         time.sleep(random.uniform(0.0, 15.0))
         node.start()
 
     return fault
+
+
+def _found(find: Callable[[Cluster], int], cluster: Cluster) -> int:
+    """Who has the part; for a moment after the last fault nobody may have it."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            return find(cluster)
+        except (LookupError, KafkaException):
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
 
 
 def freeze(cluster: Cluster) -> None:
@@ -165,14 +178,13 @@ def test_brokers_come_and_go(
     stops: list[float] = []
     chosen = list(itertools.islice(faults(names["instances"]), rounds))
     chosen += [("one frozen", freeze), ("two of three down", two_down)] if crash_full else []
-    with running(file, 2) as flows:
+    with running(file, 2) as flows, ThreadPoolExecutor(1) as pool:
         assert len(heard.silences(time.monotonic(), 90.0)) == LANES, "the flow does not begin"
         for number, (what, fault) in enumerate(chosen):
-            during = threading.Thread(target=fault, args=(cluster,))
-            during.start()
+            during = pool.submit(fault, cluster)
             if number % 3 == 0:
                 stops.append(_stopped(flows, file))
-            during.join()
+            during.result()
             cluster.start()
             found = heard.silences(time.monotonic(), SILENCE_SECONDS)
             said = "\n".join(flow.stderr for flow in flows)

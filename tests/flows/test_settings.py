@@ -39,7 +39,7 @@ def test_good_settings() -> None:
     assert settings.source == KafkaTopic("localhost:9092", "instances")
     assert set(settings.outputs) == {"selections", "dead_letters"}
     assert (settings.input.start, settings.input.stop, settings.scale) == ("beginning", None, "l2")
-    assert (settings.emit.every, settings.emit.on_change, settings.output.delivery) == (1000, False, "exactly-once")
+    assert (settings.emit.every, settings.emit.on_change, settings.input.on_new_partitions) == (1000, False, "stop")
     assert settings.make_operator().params["k"] == 20
 
 
@@ -64,13 +64,28 @@ def test_good_settings() -> None:
          r"^emit\.every does not go with \[window\]: each full window gives one snapshot"),
         ({"operator": {"name": "saola", "k": None}, "window": {"size": 20}, "emit": {"top": 3, "final": False}},
          r"^emit\.final does not go with \[window\]"),
-        ({"output": {"zzz": 5}}, r"^unknown setting output\.zzz: 'zzz'; it has delivery$"),
+        ({"output": {"zzz": 5}}, r"^unknown setting output: 'output'; "),
         ({"emit": {"every": "5"}}, r"^emit\.every = '5': input should be a valid integer$"),
         ({"emit": {"every": -1}}, r"^emit\.every = -1: input should be greater than or equal to 0$"),
         ({"emit": {"every": 2.5}}, r"^emit\.every = 2\.5: "),
         ({"emit": {"on_change": 1}}, r"^emit\.on_change = 1: input should be a valid boolean$"),
         ({"input": {"scale": "l1"}}, r"^input\.scale = 'l1': input should be 'none'"),
-        ({"output": {"delivery": "maybe"}}, r"^output\.delivery = 'maybe': .*'exactly-once' or 'at-least-once'$"),
+        ({"output": {"delivery": "at-least-once"}}, r"^output\.delivery is gone: output comes exactly once, and"),
+        ({"input": {"on_new_partitions": "skip"}}, r"^input\.on_new_partitions = 'skip': input should be 'stop' or 'read'"),
+        ({"flow": {"name": "spam.state"}}, r"^flow\.name = 'spam\.state': a name must not end in '\.state'"),
+        ({"flow": {"name": "spam.members"}}, r"a name must not end in '\.members', .* own topic or group is called$"),
+        ({"flow": {"name": "spam-apply"}}, r"a name must not end in '-apply', which is how a flow's own applying is called$"),
+        ({"topics": {"state": "dir:state"}},
+         r"^topics\.state must be a Kafka topic, as outputs of this flow are: the state lies where the output goes$"),
+        ({"topics": {"state": "nonsense"}}, r"^'nonsense' is no topic"),
+        ({"topics": {"state": "kafka://localhost:9092/instances"}},
+         r"^topics\.state and topics\.instances are the same topic$"),
+        ({"topics": {"state": "kafka://localhost:9092/selections"}},
+         r"^topics\.state and topics\.selections are the same topic$"),
+        ({"topics": {"applied": "kafka://localhost:9092/a", "state": "kafka://localhost:9092/a"}},
+         r"^topics\.state and topics\.applied are the same topic$"),
+        ({"topics": {"predictions": "kafka://localhost:9092/spam-eu.state"}},
+         r"^topics\.state and topics\.predictions are the same topic 'spam-eu\.state', where a flow's state lies by"),
         ({"flow": {"name": "two words"}}, r"^flow\.name = 'two words': "),
         ({"flow": {"name": None}}, r"^the setting flow\.name is missing$"),
         ({"flow": None}, r"^the setting flow is missing$"),
@@ -113,6 +128,22 @@ def test_a_directory_is_the_same_however_it_is_written(other: str, role: str, tm
         Settings.parse(changed(topics={**topics, "instances": "dir:data/x", role: other}), tmp_path)
     with pytest.raises(SettingsError, match="two output topics are the same"):
         Settings.parse(changed(topics={**topics, "predictions": "dir:data/x", role: other}), tmp_path)
+
+
+def test_the_state_lies_where_the_output_goes(tmp_path: Path) -> None:
+    assert Settings.parse(changed()).state == KafkaTopic("localhost:9092", "spam-eu.state")
+    given = Settings.parse(changed(topics={"state": "kafka://localhost:9092/kept"}))
+    assert given.state == KafkaTopic("localhost:9092", "kept")
+    directories = {"selections": "dir:out/s", "dead_letters": "dir:out/d"}
+    assert Settings.parse(changed(topics=directories), tmp_path).state == DirectoryTopic(tmp_path / "out/s.state")
+    elsewhere = Settings.parse(changed(topics={**directories, "state": "dir:kept"}), tmp_path)
+    assert elsewhere.state == DirectoryTopic(tmp_path / "kept")
+    mixed = Settings.parse(changed(topics={"predictions": "dir:out/p"}), tmp_path)
+    assert mixed.state == KafkaTopic("localhost:9092", "spam-eu.state")
+    with pytest.raises(SettingsError, match=r"topics\.state must be a directory, as its outputs are"):
+        Settings.parse(changed(topics={**directories, "state": "kafka://localhost:9092/kept"}), tmp_path)
+    with pytest.raises(SettingsError, match=r"topics\.state and topics\.selections are the same topic"):
+        Settings.parse(changed(topics={**directories, "state": "dir:./out/../out/s"}), tmp_path)
 
 
 def test_the_environment_fills_in(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,11 @@
 """The broker goes away under running flows, twice: frozen, then killed and restarted. Records keep coming, so each time
-it goes in the middle of transactions. Both flows share the outages.
+it goes in the middle of transactions. Two flows go through both outages; a third is stopped in the first.
 """
 
 from __future__ import annotations
 
 import contextlib
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -63,25 +64,28 @@ def fed(flows: list[KafkaFlow], sent: list[tuple[str, str]]) -> Iterator[None]:
 @pytest.mark.timeout(250)
 def test_flows_wait_for_the_broker_and_lose_nothing(own_broker: Broker, tmp_path: Path) -> None:
     topics = Topics(own_broker.bootstrap)
-    flows = [
-        KafkaFlow(topics, tmp_path, output={"delivery": delivery}, input={"stop": None})
-        for delivery in ("exactly-once", "at-least-once")
+    members = ("only", None)  # the same one for its group after the outage, or a new one
+    steady, other, stopped = flows = [
+        KafkaFlow(topics, tmp_path, input={"stop": None}, kafka={"group.instance.id": member})
+        for member in (*members, None)
     ]
-    exact, repeating = flows
     sent = instances(RECORDS)
-    with exact.start() as first, repeating.start() as second:
-        running = list(zip(flows, (first, second), strict=True))
+    with steady.start() as first, other.start() as second, stopped.start() as third:
+        running = [(steady, first), (other, second)]
         with fed(flows, sent):
-            _until_more_comes(running)
+            _until_more_comes([*running, (stopped, third)])
 
             own_broker.pause()
-            time.sleep(AWAY)
+            gone = time.monotonic()
+            time.sleep(1.0)
+            _is_stopped_while_nobody_answers(third)
+            time.sleep(max(0.0, gone + AWAY - time.monotonic()))
             own_broker.resume()
             _until_more_comes(running)
 
             own_broker.kill()
             gone = time.monotonic()
-            late = exact.run(store=tmp_path / "late", timeout=60)
+            late = stopped.run(timeout=60)
             assert late.code == 2  # nobody has found that broker yet: a wrong address, most likely
             assert f"no Kafka broker answers at {own_broker.bootstrap} within 15 s" in late.sentence
             assert "Traceback" not in late.stderr
@@ -90,17 +94,28 @@ def test_flows_wait_for_the_broker_and_lose_nothing(own_broker: Broker, tmp_path
             assert second.alive
             own_broker.restart()
             _until_more_comes(running)
-        for flow, process in running:
-            process.until(lambda flow=flow: len(flow.out("predictions")) >= RECORDS)  # type: ignore[misc]
-
-        for process in (first, second):
-            done = process.stop()
-            assert done.code == 0, done.stderr
-            assert "stopped at a checkpoint" in done.stderr
-            assert "Traceback" not in done.stderr
-            assert len(done.stderr.splitlines()) < 100  # an outage is no reason to shout
+        with stopped.start() as again:
+            running.append((stopped, again))
+            for flow, process in running:
+                process.until(lambda flow=flow: len(flow.out("predictions")) >= RECORDS)  # type: ignore[misc]
+            for _, process in running:
+                done = process.stop()
+                assert done.code == 0, done.stderr
+                assert "stopped, everything committed" in done.stderr
+                assert "Traceback" not in done.stderr
+                assert len(done.stderr.splitlines()) < 100  # an outage is no reason to shout
     for flow in flows:
         assert_exact(flow, sent, end=False)
+
+
+def _is_stopped_while_nobody_answers(process: Running) -> None:
+    began = time.monotonic()
+    process.send(signal.SIGTERM)
+    done = process.wait(30)
+    assert time.monotonic() - began < 10.0
+    assert done.code == 1
+    assert "stopped, but the last commit of lane 0 did not come to an end" in done.sentence
+    assert "Traceback" not in done.stderr
 
 
 def _until_more_comes(running: list[tuple[KafkaFlow, Running]]) -> None:

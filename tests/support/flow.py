@@ -18,6 +18,8 @@ from typing import IO, Any, NamedTuple, Self
 from tests.support.kafka import Record, Topics, read_committed
 
 OUTPUTS = ("selections", "predictions", "dead_letters")
+STATE = {"cleanup.policy": "compact", "delete.retention.ms": "86400000"}
+"""What a state topic must be like."""
 RUN_SECONDS = 60.0
 
 
@@ -72,7 +74,7 @@ class Running:
             if self._process.poll() is not None:
                 raise AssertionError(f"the flow ended too early: {self.wait(1.0)}")
             if time.monotonic() > deadline:
-                raise TimeoutError(f"what was waited for did not come within {timeout:.0f} s")
+                raise TimeoutError(f"what was waited for did not come within {timeout:.0f} s; it said:\n{self.stderr}")
             time.sleep(0.05)
 
     @property
@@ -129,7 +131,11 @@ def _all_of(file: IO[bytes]) -> str:
 
 
 class KafkaFlow:
-    """A flow of its own on topics of its own."""
+    """A flow of its own on topics of its own, with a state topic.
+
+    One process at a time runs it, as the same member of its group: a killed one's lanes are the next one's at once.
+    Where several run, `kafka={"group.instance.id": None}`.
+    """
 
     def __init__(
         self,
@@ -146,12 +152,15 @@ class KafkaFlow:
         self.name = topics.group(name)
         self.directory = directory
         self.file = directory / f"{self.name}.toml"
-        self.store = directory / f"{self.name}-store"
+        given = configs or {}
         self.topic = {
-            role: topics(role, partitions=partitions, config=(configs or {}).get(role))
-            for role in ("instances", *OUTPUTS)
+            role: topics(role, partitions=partitions, config=given.get(role)) for role in ("instances", *OUTPUTS)
         }
+        self.state = topics.make(f"{self.name}.state", partitions, {**STATE, **given.get("state", {})})
+        applying = f"{self.name}-apply"
+        topics.also(f"{applying}.state", groups=[f"{self.name}.members", applying, f"{applying}.members"])
         self.sections: dict[str, dict[str, Any]] = {
+            "kafka": {"session.timeout.ms": 6000, "group.instance.id": "only"},
             "input": {"stop": "end"},
             "operator": {"name": "ofs", "k": 3},
             "emit": {"every": 5},
@@ -169,19 +178,20 @@ class KafkaFlow:
         urls = {role: f"kafka://{self.bootstrap}/{name}" for role, name in self.topic.items()}
         self.file.write_text(toml({"flow": {"name": self.name}, "topics": urls, **self.sections}))
 
-    def arguments(self, *more: str, store: Path | None = None) -> Sequence[str | Path]:
-        return ("run", self.file, "--recovery", store or self.store, "--checkpoint-every", "0.2", *more)
+    def arguments(self, *more: str) -> Sequence[str | Path]:
+        return ("run", self.file, "--checkpoint-every", "0.2", *more)
 
-    def run(self, *more: str, store: Path | None = None, timeout: float = RUN_SECONDS) -> Done:
-        return sluiceway(*self.arguments(*more, store=store), timeout=timeout)
+    def run(self, *more: str, timeout: float = RUN_SECONDS) -> Done:
+        return sluiceway(*self.arguments(*more), timeout=timeout)
 
-    def start(self, *more: str, store: Path | None = None) -> Running:
-        return Running(*self.arguments(*more, store=store))
+    def start(self, *more: str, env: Mapping[str, str] | None = None) -> Running:
+        return Running(*self.arguments(*more), env=env)
 
-    def ends(self, *more: str, store: Path | None = None, timeout: float = RUN_SECONDS) -> None:
+    def ends(self, *more: str, timeout: float = RUN_SECONDS) -> None:
         """Run to a good end."""
-        done = self.run(*more, store=store, timeout=timeout)
+        done = self.run(*more, timeout=timeout)
         assert done.code == 0, done.stderr
+        assert "the input has ended; " in done.stderr, done.stderr
 
     def out(self, role: str, *, partition: int = 0) -> list[Record]:
         """What readers of committed records see."""

@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
+    IsolationLevel,
     KafkaError,
     KafkaException,
     Message,
@@ -24,7 +25,9 @@ from confluent_kafka.admin import (
     AclOperation,
     AclPermissionType,
     AdminClient,
+    NewPartitions,
     NewTopic,
+    OffsetSpec,
     ResourcePatternType,
     ResourceType,
 )
@@ -157,21 +160,50 @@ class Topics:
     def __call__(
         self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None, replication: int = -1
     ) -> str:
-        """Create a topic that keeps its records (`retention.ms=-1`) unless `config` says otherwise.
+        """Create a topic that keeps its records (`retention.ms=-1`) unless `config` says otherwise."""
+        return self.make(f"{name}-{uuid.uuid4().hex[:8]}", partitions, config, replication)
 
-        As many copies as the brokers make by default: one on a broker alone, three in a cluster.
-        """
-        unique = f"{name}-{uuid.uuid4().hex[:8]}"
+    def make(
+        self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None, replication: int = -1
+    ) -> str:
+        """A topic of this very name, with as many copies as brokers make by default: one alone, three in a cluster."""
         settings = {"retention.ms": "-1", **(config or {})}
-        new = NewTopic(unique, num_partitions=partitions, replication_factor=replication, config=settings)
-        self.admin.create_topics([new])[unique].result(30)
-        self._topics.append(unique)
+        new = NewTopic(name, num_partitions=partitions, replication_factor=replication, config=settings)
+        self.admin.create_topics([new])[name].result(30)
+        self.also(name)
+        self.wait_for(name, partitions)
+        return name
+
+    def also(self, *topics: str, groups: Iterable[str] = ()) -> None:
+        """What somebody else makes is removed afterwards too."""
+        self._topics += [topic for topic in topics if topic not in self._topics]
+        self._groups += groups
+
+    def wait_for(self, topic: str, partitions: int) -> None:
+        """Until a topic is there with so many partitions."""
         deadline = time.monotonic() + 30
-        while not self._led(unique, partitions):
+        while not self._led(topic, partitions):
             if time.monotonic() > deadline:
-                raise TimeoutError(f"topic {unique} has no leaders after 30 s")
+                raise TimeoutError(f"topic {topic} has no {partitions} leaders after 30 s")
             time.sleep(0.02)
-        return unique
+
+    def grow(self, topic: str, partitions: int) -> None:
+        self.admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
+        self.wait_for(topic, partitions)
+
+    def end(self, topic: str, partition: int = 0) -> int:
+        """The offset after the last of all its records, transactions' markers included."""
+        place = TopicPartition(topic, partition)
+        found = self.admin.list_offsets({place: OffsetSpec.latest()}, isolation_level=IsolationLevel.READ_UNCOMMITTED)
+        return int(found[place].result(30).offset)
+
+    def remove(self, topic: str) -> None:
+        """And wait until nobody knows of it."""
+        self.admin.delete_topics([topic])[topic].result(30)
+        deadline = time.monotonic() + 30
+        while topic in self.admin.list_topics(timeout=10).topics:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
 
     def group(self, name: str = "group") -> str:
         """A consumer group's name; what it committed is removed afterwards."""

@@ -66,14 +66,14 @@ DEFAULTS: Config = {"metadata.recovery.strategy": "none"}
 
 
 INSTANCE_ID = "group.instance.id"
-MEMBERSHIP = frozenset({INSTANCE_ID, "session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms"})
-"""Settings of the user's that concern members of the flow's group, and no other client."""
+MEMBERS_OWN = frozenset({INSTANCE_ID, "session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms"})
+"""Settings of members alone: two clients must not share an instance's id, and a producer warns of what it ignores."""
 
 
 def client_config(bootstrap: str, user: Config, **ours: str | int | float | bool) -> dict[str, Any]:
     """librdkafka settings: the user's over our defaults, but never over what exactness depends on (`ours`)."""
     fixed = {name.replace("_", "."): value for name, value in ours.items()}
-    given = {name: value for name, value in user.items() if name not in MEMBERSHIP}
+    given = {name: value for name, value in user.items() if name not in MEMBERS_OWN}
     return {"client.id": "sluiceway", **DEFAULTS, **given, **fixed, "bootstrap.servers": bootstrap}
 
 
@@ -145,6 +145,11 @@ class TopicWatch:
                     raise failed(f"the broker will not describe topic {name!r}", problem) from problem
                 found[name] = None
         return found
+
+
+def is_fatal(error: KafkaError) -> bool:
+    """Whether a client can do nothing any more; one that was polled says so by its code alone."""
+    return error.fatal() or error.code() == KafkaError._FATAL
 
 
 def describe_topics(bootstrap: str, user: Config, names: Sequence[str]) -> dict[str, TopicInfo | None]:

@@ -6,7 +6,10 @@ partitions that are added to the input are not taken for lanes before the state 
 
 from __future__ import annotations
 
+import logging
+import math
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -15,7 +18,11 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from sluiceway.errors import FlowError
 from sluiceway.topics import kafka
 
+logger = logging.getLogger("sluiceway.members")
+
 LEAVE_SECONDS = 2.0
+JOIN_AGAIN_SECONDS = 60.0
+"""A member that is fenced twice within this time shares its name with another."""
 SUFFIX = ".members"
 DEFAULTS: kafka.Config = {"session.timeout.ms": 10_000, "heartbeat.interval.ms": 1_000}
 """How long a killed member's lanes wait for another owner, and how often a member says that it lives."""
@@ -68,37 +75,54 @@ class GroupMember:
         topic: str,
         worker: int,
         gained: Callable[[int], None],
-        lost: Callable[[int], None],
+        lost: Callable[[int, bool], None],
     ) -> None:
+        """`lost` is told of a lane, and whether the group has thrown this member out rather than asked for it."""
         self._flow = flow
+        self._topic = topic
         self._gained = gained
         self._lost = lost
-        ours = {**DEFAULTS, **{name: value for name, value in config.items() if name in kafka.MEMBERSHIP}}
-        if kafka.INSTANCE_ID in ours:
-            ours[kafka.INSTANCE_ID] = f"{ours[kafka.INSTANCE_ID]}-{worker}"
-        basic = kafka.client_config(
-            bootstrap,
-            config,
-            group_id=flow + SUFFIX,
-            enable_auto_commit=False,
-            auto_offset_reset="latest",
-            partition_assignment_strategy="cooperative-sticky",
-            queued_max_messages_kbytes=1,
+        own = {name: value for name, value in {**DEFAULTS, **config}.items() if name in kafka.MEMBERS_OWN}
+        if kafka.INSTANCE_ID in own:
+            own[kafka.INSTANCE_ID] = f"{own[kafka.INSTANCE_ID]}-{worker}"
+        self._config = {
+            **kafka.client_config(
+                bootstrap,
+                config,
+                group_id=flow + SUFFIX,
+                enable_auto_commit=False,
+                auto_offset_reset="latest",
+                partition_assignment_strategy="cooperative-sticky",
+                queued_max_messages_kbytes=1,
+            ),
+            **own,
+        }
+        self._held: set[int] = set()
+        self._joined_again = -math.inf
+        self._join()
+
+    def _join(self) -> None:
+        self._consumer = kafka.new_consumer(self._config)
+        self._consumer.subscribe(
+            [self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._thrown_out
         )
-        self._consumer = kafka.new_consumer({**basic, **ours})
-        self._consumer.subscribe([topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
 
     def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         consumer.incremental_assign(places)
         if places:
             consumer.pause(places)
         for place in places:
+            self._held.add(place.partition)
             self._gained(place.partition)
 
-    def _revoked(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+    def _revoked(self, consumer: Consumer, places: list[TopicPartition], *, thrown_out: bool = False) -> None:
         for place in places:
-            self._lost(place.partition)
+            self._held.discard(place.partition)
+            self._lost(place.partition, thrown_out)
         consumer.incremental_unassign(places)
+
+    def _thrown_out(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+        self._revoked(consumer, places, thrown_out=True)
 
     def poll(self) -> None:
         try:
@@ -106,8 +130,22 @@ class GroupMember:
         except KafkaException as problem:
             raise self._refused(problem.args[0]) from problem
         error = None if message is None else message.error()
-        if error is not None and (error.fatal() or error.code() in REFUSED):
+        if error is None or not (kafka.is_fatal(error) or error.code() in REFUSED):
+            return
+        if not kafka.is_fatal(error) or time.monotonic() - self._joined_again < JOIN_AGAIN_SECONDS:
             raise self._refused(error)
+        self._join_again(error)
+
+    def _join_again(self, error: KafkaError) -> None:
+        """As a new client. After an outage a broker answers all the questions of a static member that it had left
+        waiting: the last of them fences the one before. If that was another process of this name, it happens again."""
+        logger.warning("joining %s again: %s", self._flow + SUFFIX, kafka.sentence(error))
+        self._joined_again = time.monotonic()
+        for lane in sorted(self._held):
+            self._lost(lane, True)
+        self._held.clear()
+        self.close()
+        self._join()
 
     def _refused(self, error: KafkaError) -> FlowError:
         if error.code() == KafkaError.FENCED_INSTANCE_ID or "group.instance.id" in error.str():
