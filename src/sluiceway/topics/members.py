@@ -33,7 +33,7 @@ REFUSED = frozenset(
         KafkaError.INVALID_SESSION_TIMEOUT,
         KafkaError.INCONSISTENT_GROUP_PROTOCOL,
         KafkaError.FENCED_INSTANCE_ID,
-        KafkaError._FATAL,  # what a fenced one is told first: the reason stands in its text alone
+        kafka.FATAL,  # what a member is told whose place was taken
     }
 )
 """What a member cannot get over; all else passes, or is told by the lanes themselves."""
