@@ -65,7 +65,12 @@ class SelectorWorld:
         file = self._place / f"{series}.toml"
         # always the same member: a successor has the lanes at once
         kafka = {"session.timeout.ms": 6000, "group.instance.id": "one"}
-        basic = {"flow": {"name": self._name}, "topics": urls, "kafka": kafka, "input": {"stop": "end"}}
+        basic: dict[str, Mapping[str, Any]] = {
+            "flow": {"name": self._name},
+            "topics": urls,
+            "kafka": kafka,
+            "input": {"stop": "end"},
+        }
         content = {**basic, **self._sections}
         file.write_text(toml(content))
         return Flow(file, self._name, series, outputs)
