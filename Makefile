@@ -24,7 +24,7 @@ bench: $(READY) ## the benchmarks
 	$(PY) -m benchmarks $(ARGS)
 
 crash: $(READY) ## the whole crash series; `make test` runs its fast subset
-	$(PY) -m pytest -m crash --crash-full $(ARGS)
+	$(PY) -m pytest -m crash --crash-full --numprocesses 2 --dist load $(ARGS)
 
 broker: $(READY) ## a Kafka broker in the foreground; prints its address
 	@docker/broker/start $(ARGS)

@@ -1,7 +1,7 @@
 """Flows of columns and of windows on the broker, with the output of a run that was not disturbed.
 
 As in the crash series: every run reads the same input under the same name, both being in the output's bytes, and writes
-to output topics and a store of its own.
+to output topics and a state topic of its own.
 """
 
 from __future__ import annotations
@@ -60,10 +60,20 @@ class SelectorWorld:
         outputs = {carries: self._topics(carries, self._lanes) for carries in self._carries}
         urls = {role: f"kafka://{self._topics.bootstrap}/{name}" for role, name in outputs.items()}
         urls[self._role] = f"kafka://{self._topics.bootstrap}/{self._input}"
+        state = self._topics("state", self._lanes, {"cleanup.policy": "compact"})
+        urls["state"] = f"kafka://{self._topics.bootstrap}/{state}"
         file = self._place / f"{series}.toml"
-        content = {"flow": {"name": self._name}, "topics": urls, "input": {"stop": "end"}, **self._sections}
+        # always the same member: a successor has the lanes at once
+        kafka = {"session.timeout.ms": 6000, "group.instance.id": "one"}
+        basic: dict[str, Mapping[str, Any]] = {
+            "flow": {"name": self._name},
+            "topics": urls,
+            "kafka": kafka,
+            "input": {"stop": "end"},
+        }
+        content = {**basic, **self._sections}
         file.write_text(toml(content))
-        return Flow(file, file.with_suffix(".store"), self._name, series, outputs)
+        return Flow(file, self._name, series, outputs)
 
     def read(self, flow: Flow) -> Output:
         return {
@@ -80,7 +90,7 @@ class SelectorWorld:
         return [orjson.loads(record.value or b"null") for records in lanes for record in records]
 
     def survives(self, deaths: Sequence[str | float], *, pace: int) -> int:
-        """Die so often, finish, and compare; the number of records that were out already after a death, and skipped.
+        """Die so often, finish, and compare; the number of records that were read again.
 
         A death is a place of the runner's (`produced:2`), or so many seconds after the first commit.
         """
@@ -99,10 +109,10 @@ class SelectorWorld:
             flow.kill_all()
         wrong = differences(self.expected, self.read(flow))
         assert not wrong, "\n".join(wrong)
-        return sum(child.skipped for child in flow.children)
+        return sum(child.wasted for child in flow.children)
 
 
 def _kill_after(child: Child, seconds: float) -> None:
     time.sleep(seconds)
-    assert child.process.poll() is None, f"it ended before it was killed:\n{child.stderr}"
+    assert child.alive, f"it ended before it was killed:\n{child.stderr}"
     child.kill()

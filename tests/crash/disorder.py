@@ -18,7 +18,7 @@ PAUSE = 0.4
 
 
 def contend(lanes: int) -> None:
-    """No group: this process takes every lane, whoever has it, again and again. Fencing alone keeps the output right."""
+    """No group: this process takes every lane, whoever has it, again and again; fencing alone is left."""
 
     def around(original: Any) -> Any:
         def member(flow: Any, bootstrap: Any, config: Any, topic: Any, worker: int, gained: Any, lost: Any) -> AllLanes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -115,10 +115,12 @@ class Child:
 
         self.wait_until(come, f"commits of {count} lanes", timeout)
 
-    def wait_until(self, come: Any, what: str, timeout: float = 60.0) -> None:
+    def wait_until(
+        self, come: Callable[[], bool], what: str, timeout: float = 60.0, *, process_may_end: bool = False
+    ) -> None:
         deadline = time.monotonic() + timeout
         while not come():
-            assert self.alive, f"ended with {self.process.returncode} before {what}:\n{self.stderr}"
+            assert self.alive or process_may_end, f"ended with {self.process.returncode} before {what}:\n{self.stderr}"
             assert time.monotonic() < deadline, f"no {what} within {timeout:.0f} s:\n{self.stderr}"
             time.sleep(0.02)
 
@@ -202,7 +204,7 @@ class Flow:
         self.children.append(child)
         return child
 
-    def finish(self, how: How = WHOLE, processes: int = 1, timeout: float = 90.0) -> None:
+    def finish(self, how: How = WHOLE, processes: int = 1, timeout: float = 240.0) -> None:
         """Stop what runs, then run to the end of the input."""
         for child in self.running:
             child.stop()

@@ -1,8 +1,9 @@
 """Processes of their own, forked from one that has imported everything: to begin anew costs next to nothing.
 
 A series of deaths is mostly beginnings, and importing takes a second or two of each. `python -m tests.crash.nursery`
-reads a request a line (the runner's arguments, its environment, where its output goes), answers with the child's number,
-and tells how each child has ended. Nothing of Kafka or the engine runs in it, so nothing is shared but what is read.
+reads a request a line (the runner's arguments, its environment, where its output goes), answers with the child's
+process id, and tells how each child has ended. Nothing of Kafka or the engine runs in it, so nothing is shared but what
+is read.
 """
 
 from __future__ import annotations

@@ -58,11 +58,11 @@ def placed_everywhere(world: World, rounds: int, seed: int, *, points: Sequence[
     return deaths
 
 
-def told(death: Placed, rhythm: int, **more: int) -> How:
+def told(death: Placed, rhythm: int, workers: int = 1) -> How:
     """A run that dies there. With all lanes awake each has something to commit."""
     quiet = None if "one-lane" in death.point else rhythm
     chunk = CHUNK if death.point == "chunk" else None
-    return How(die=str(death), how=death.how, pace=PACE, rhythm=quiet, chunk=chunk, **more)
+    return How(die=str(death), how=death.how, pace=PACE, rhythm=quiet, chunk=chunk, workers=workers)
 
 
 def die_placed(flow: Flow, deaths: Sequence[Placed], *, seed: int = 0, workers: int = 1) -> None:

@@ -94,8 +94,11 @@ def test_a_zombie_does_no_harm(
         time.sleep(2.0)
         zombie.stop()
     else:
-        zombie.ends(1, timeout=60)
-        assert "cannot be a member" in zombie.stderr
+        # who of the two has the place in the end depends on whether the zombie has noticed that its session is over
+        zombie.wait_until(lambda: not (zombie.alive and successor.alive), "end of either", process_may_end=True)
+        ended = successor if zombie.alive else zombie
+        ended.ends(1)
+        assert "another process has taken this one's place" in ended.stderr
     assert "Traceback" not in zombie.stderr
     flow.finish()
     exact(broker, flow)
@@ -120,7 +123,7 @@ def test_a_stall_beyond_the_transaction(
 ) -> None:
     """The broker aborts the transaction of a lane that stands still; the lane is opened again, the others go on."""
     flow = watched(broker.flow("stall", tmp_path))
-    child = flow.start(How(die="produced:5", how="stall", stall_seconds=18, pace=1, transaction_seconds=3.0))
+    child = flow.start(How(die="produced:5", how="stall", stall_seconds=20, pace=1, transaction_seconds=6.0))
     child.wait_for("placed")
     child.wait_for("failed", timeout=60)
     [failed] = child.events("failed")

@@ -49,7 +49,13 @@ OFS = Learns()
 
 
 def write_settings(
-    file: Path, name: str, topics: Mapping[str, str], *, stop: str = "end", learns: Learns = OFS, member: str | None = None
+    file: Path,
+    name: str,
+    topics: Mapping[str, str],
+    *,
+    stop: str = "end",
+    learns: Learns = OFS,
+    member: str | None = None,
 ) -> None:
     """`member` makes the process a static one."""
     lines = [f'[flow]\nname = "{name}"\n[topics]']

@@ -201,6 +201,11 @@ class TransactionalWriter:
             self._producer.flush(CALL_SECONDS)
         except KafkaException as problem:
             raise self._failed(problem, topic) from problem
+        except SystemError as problem:
+            # the client calls `note` with a fatal error raised already, which Python takes for a fault of the call
+            if isinstance(problem.__cause__, KafkaException):
+                raise self._failed(problem.__cause__, topic) from problem
+            raise
         self.commit()
         self._poll(0)
         if not placed:

@@ -34,6 +34,7 @@ REFUSED = frozenset(
         KafkaError.INVALID_SESSION_TIMEOUT,
         KafkaError.INCONSISTENT_GROUP_PROTOCOL,
         KafkaError.FENCED_INSTANCE_ID,
+        kafka.FATAL,  # what a member is told whose place was taken
     }
 )
 """What a member cannot get over; all else passes, or is told by the lanes themselves."""
@@ -148,7 +149,7 @@ class GroupMember:
         self._join()
 
     def _refused(self, error: KafkaError) -> FlowError:
-        if error.code() == KafkaError.FENCED_INSTANCE_ID:
+        if error.code() == KafkaError.FENCED_INSTANCE_ID or "group.instance.id" in error.str():
             return FlowError(
                 f"another process has taken this one's place in {self._flow + SUFFIX!r}: it has the same"
                 f" group.instance.id"
