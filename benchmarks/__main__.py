@@ -15,7 +15,7 @@ from rich.console import Console
 
 from benchmarks.measure import Result
 
-BENCHMARKS = ("start", "decode", "learners", "contenders", "selectors", "flow", "columns")
+BENCHMARKS = ("start", "decode", "learners", "contenders", "selectors", "flow", "checkpoint", "columns")
 
 
 def _kept(path: Path, besides: Sequence[str]) -> list[dict[str, Any]]:

@@ -10,10 +10,8 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-import tempfile
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -174,8 +172,7 @@ def flow(given: dict[str, Any]) -> dict[str, Any]:
     Saola.warm_up()
     used: list[float] = []
     _watch(running, used)
-    with tempfile.TemporaryDirectory() as store:
-        running.run(settings, recovery=Path(store) / "store", checkpoint_seconds=2.0)
+    running.run(settings, create_topics=True)
     return {"cpu": used[0]}
 
 

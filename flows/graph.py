@@ -16,7 +16,7 @@ from typing import Any
 import bytewax.operators as op
 from bytewax.dataflow import Dataflow
 
-from sluiceway.errors import FlowError, SettingsError
+from sluiceway.errors import SettingsError
 from sluiceway.flows.lane_run import Item
 from sluiceway.flows.preflight import look_around
 from sluiceway.flows.process import DEFAULT_INTERVAL, assemble
@@ -26,8 +26,6 @@ from sluiceway.flows.sink import LaneSink
 from sluiceway.flows.source import LaneSource
 from sluiceway.flows.work import Work
 from sluiceway.flows.worker import Process, Worker
-from sluiceway.schemas.state import UnreadableStateError
-from sluiceway.topics.store import choices
 
 RECOVERY_OPTIONS = ("-r", "--recovery-directory")
 
@@ -47,28 +45,22 @@ def build(settings: Settings | Path | str) -> Dataflow:
 
 
 def dataflow(settings: Settings, process: Process, decode: Callable[[Any], Any], work: Work) -> Dataflow:
-    flow, instead = Dataflow(settings.flow.name), choices(settings.flow.name)
+    flow = Dataflow(settings.flow.name)
     polls = op.input("source", flow, LaneSource(partial(Worker, process)))
-    batches = op.map("decode", polls, on_lane(lambda item: decode(item.content), instead))
-    outputs = op.map(work.step, batches, on_lane(_process, instead))
+    batches = op.map("decode", polls, on_lane(lambda item: decode(item.content)))
+    outputs = op.map(work.step, batches, on_lane(_process))
     op.output("sink", outputs, LaneSink())
     return flow
 
 
-def on_lane(step: Callable[[Item], Any], instead: str) -> Callable[[Item | None], Item | None]:
-    """A step that does its part for one lane's item; None for an item whose lane is no longer here, or has failed.
-
-    `instead` says what to do about a store that cannot be gone on with.
-    """
+def on_lane(step: Callable[[Item], Any]) -> Callable[[Item | None], Item | None]:
+    """A step that does its part for one lane's item; None for an item whose lane is no longer here, or has failed."""
 
     def run(item: Item | None) -> Item | None:
         if item is None or not item.attempt.live:
             return None
         try:
             return item._replace(content=step(item))
-        except UnreadableStateError as problem:  # met when its stream comes, for states are read as they are needed
-            item.attempt.fail(FlowError(f"a state of lane {item.attempt.lane} cannot be used: {problem}; {instead}"))
-            return None
         except Exception as problem:
             item.attempt.fail(problem)
             return None

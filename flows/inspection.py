@@ -15,6 +15,8 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from sluiceway.errors import FlowError, SettingsError
 from sluiceway.flows.recovery import MANIFEST, read_checkpoint, read_json
 from sluiceway.operators import registry
+from sluiceway.operators.stages.column_stream import selector_state
+from sluiceway.schemas.state import StoredStream, unpack_stream
 from sluiceway.topics import kafka
 from sluiceway.topics.directory import partition_count, partition_path
 from sluiceway.topics.url import DirectoryTopic, Topic
@@ -78,25 +80,26 @@ def read_store(directory: Path) -> StoreReport:
         epoch=epoch,
         positions=dict(sorted(positions.items())),
         streams=[
-            _stream(lane, name, state, str(manifest.get("operator")))
+            _stream(lane, name, StoredStream(*stored), str(manifest.get("operator")))
             for lane, content in sorted(lanes.items())
-            for name, state in content["streams"].items()
+            for name, stored in content["streams"].items()
         ],
     )
 
 
-def _stream(lane: int, name: str, state: bytes, operator: str) -> StreamReport:
+def _stream(lane: int, name: str, stored: StoredStream, operator: str) -> StreamReport:
     version = selected = seen = None
     try:
-        content = pickle.loads(state)
-        seen = content.get("seen")
-        if "since" in content:  # a windowed flow's: its selectors live for one window, what they selected lives on
-            return StreamReport(lane, name, content["snapshots"]["version"], len(content["since"]), seen, len(state))
-        model = registry.get(operator).cls.from_state(content["model"] if "model" in content else content["selector"])
+        state = unpack_stream(stored)
+        head = state.head
+        seen = head.get("seen")
+        if "since" in head:  # a windowed flow's: its selectors live for one window, what they selected lives on
+            return StreamReport(lane, name, head["snapshots"]["version"], len(head["since"]), seen, stored.size)
+        model = registry.get(operator).cls.from_state(head["model"] if "model" in head else selector_state(state))
         version, selected = model.version, len(model.selected)
     except (SettingsError, ValueError, KeyError):  # an operator or a state of another version of this program
         pass
-    return StreamReport(lane, name, version, selected, seen, len(state))
+    return StreamReport(lane, name, version, selected, seen, stored.size)
 
 
 def _is_held(path: Path) -> bool:

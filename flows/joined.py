@@ -30,7 +30,7 @@ logger = logging.getLogger("sluiceway.apply")
 INSTANCES = "instances"
 LOOK_SECONDS = 0.2
 """Between two looks at the selecting flow's progress."""
-QUESTION_SECONDS = 5.0
+QUESTION_SECONDS = 1.0
 PATIENCE_SECONDS = 5.0
 """How long to wait for the selecting flow before a first word about it."""
 
@@ -55,33 +55,28 @@ class KafkaProgress:
 
     def __init__(self, state: StateTopic, selections: KafkaTopic, lane: int) -> None:
         self._lane = lane
-        self._state = state
         self._selections = TopicPartition(selections.name, lane)
-        self._config = kafka.client_config(
-            selections.bootstrap,
-            {**state.config, "group.id": "sluiceway-reader"},
-            enable_auto_commit=False,
-            isolation_level="read_uncommitted",
-        )
         self._lost = kafka.Lost()
-        self._consumer = kafka.new_consumer(self._config)
-        self._following: Follower | None = None
+        self._consumer = kafka.new_consumer(
+            kafka.client_config(
+                selections.bootstrap,
+                {**state.config, "group.id": "sluiceway-reader"},
+                enable_auto_commit=False,
+                isolation_level="read_uncommitted",
+            )
+        )
+        self._following = Follower(state, [lane])
 
     def __call__(self) -> Look | None:
         try:
-            self._following = self._following or Follower(self._state, [self._lane])
             self._following.poll()
             commit = self._following.commits[self._lane]
             marks = self._consumer.get_watermark_offsets(self._selections, timeout=QUESTION_SECONDS)
-        except ReopenError:
-            self._following = None
-            return None
         except KafkaException as problem:
             if problem.args[0].code() in kafka.PASSING:
                 self._lost.noticed()
                 if self._lost.for_good():
-                    self._consumer.close()
-                    self._consumer = kafka.new_consumer(self._config)
+                    raise ReopenError("the selecting flow's progress: this client has lost every broker") from problem
                 return None
             raise FlowError(f"the selecting flow's progress cannot be read: {kafka.sentence(problem)}") from problem
         self._lost.heard()
@@ -90,8 +85,7 @@ class KafkaProgress:
 
     def close(self) -> None:
         self._consumer.close()
-        if self._following is not None:
-            self._following.close()
+        self._following.close()
 
 
 class StoreProgress:

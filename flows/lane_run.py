@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, NamedTuple, Protocol
 
-from sluiceway.errors import ReopenError, SluicewayError
+from sluiceway.errors import ReopenError, SluicewayError, UnreachableError
 from sluiceway.flows.progress import LaneProgress, Progress
 from sluiceway.schemas.lane import LaneOutput, RawPoll
 from sluiceway.schemas.state import StoredChange
@@ -29,7 +29,7 @@ logger = logging.getLogger("sluiceway.lane")
 
 PAUSE_SECONDS = 0.02
 """After a poll that took nearly all there was, the next waits: a small item costs as much as a big one."""
-GRACE_SECONDS = 10.0
+GRACE_SECONDS = 5.0
 """By which a call may overrun the time that it was given before it is given up."""
 REOPEN_SECONDS = (0.2, 10.0)
 """The first and the longest pause before a lane is opened again."""
@@ -122,6 +122,9 @@ class Attempt:
 
     def deliver(self, output: LaneOutput, changes: Sequence[StoredChange] | None) -> None:
         job = Job(output, changes, _size(output))
+        if job.size == 0 and changes is None:  # most polls give nothing: not worth waking a thread
+            self._done(job)
+            return
         with self._lock:
             self._bytes += job.size
         self._jobs.put(job)
@@ -154,9 +157,6 @@ class Attempt:
     def _end(self, last: str | None) -> None:
         self.live = False
         self._jobs.put(last)
-        if self.opened is not None:
-            with suppress(Exception):
-                self.opened.reader.close()
 
     # -- its thread's side ---------------------------------------------------------------------------------------
 
@@ -192,10 +192,13 @@ class Attempt:
                 return
             if self.live:
                 self._do(store, job)
-            with self._lock:
-                self._bytes -= job.size
-                self._barriers -= job.changes is not None
-                self._jobs_left -= 1
+            self._done(job)
+
+    def _done(self, job: Job) -> None:
+        with self._lock:
+            self._bytes -= job.size
+            self._barriers -= job.changes is not None
+            self._jobs_left -= 1
 
     def _do(self, store: LaneStore, job: Job) -> None:
         size = 0 if job.changes is None else sum(change.size for change in job.changes)
@@ -215,8 +218,10 @@ class Attempt:
         return job
 
     def _end_with(self, store: LaneStore | None, reason: str | None) -> None:
-        if store is not None:
-            with self._within(CALL_SECONDS):
+        with self._within(CALL_SECONDS), suppress(Exception):  # it is over: there is nobody left to tell
+            if self.opened is not None:
+                self.opened.reader.close()
+            if store is not None:
                 if reason is not None:
                     store.park(reason)
                 store.close()
@@ -249,6 +254,8 @@ class LaneRun:
         self.lane = lane
         self.done = False
         """At the end of its run, or stopped with everything committed."""
+        self.final = False
+        """At the end of its run."""
         self.parked: BaseException | None = None
         self.run = 0
         self._parts = parts
@@ -260,7 +267,7 @@ class LaneRun:
 
     def _begin(self) -> None:
         self._opened: Opened | None = None
-        self._closing = False
+        self._closing = self._at_end = False
         self._dirty = False
         self._awake = 0.0
         self._barrier_at = 0.0
@@ -319,7 +326,7 @@ class LaneRun:
             return None
         if self._progress is not None:
             self._progress.reached(poll.stop, len(poll.values))
-        self._closing = poll.end
+        self._closing = self._at_end = poll.end
         if len(poll.values) < RECORDS_A_POLL // 2:
             self._awake = now + PAUSE_SECONDS
         return self._item(attempt, poll, barrier=due or poll.end)
@@ -327,7 +334,6 @@ class LaneRun:
     def _item(self, attempt: Attempt, poll: RawPoll, *, barrier: bool) -> Item:
         self._dirty = not barrier
         if barrier:
-            self._pause = REOPEN_SECONDS[0]
             self._barrier_at = time.monotonic() + max(self._parts.interval, attempt.commit_seconds / SHARE)
         attempt.expect(barrier)
         return Item(attempt, poll, barrier)
@@ -355,6 +361,7 @@ class LaneRun:
     def _finish(self, attempt: Attempt) -> None:
         attempt.close()
         self.done = True
+        self.final = self._opened is not None and (self._opened.ended or self._at_end)
 
     def _open_again(self, stopping: bool) -> None:
         if stopping:
@@ -366,8 +373,9 @@ class LaneRun:
     def _failed(self, problem: BaseException) -> None:
         attempt, self._attempt = self._attempt, None
         assert attempt is not None
-        if isinstance(problem, ReopenError):
+        if isinstance(problem, ReopenError | UnreachableError):
             attempt.close()
+            self._pause = REOPEN_SECONDS[0] if attempt.commits else self._pause
             logger.warning("%s; it is opened again in %.1f s", problem, self._pause)
             self._parts.progress.tell(self.lane, "opening the lane again")
             self._reopen_at = time.monotonic() + self._pause

@@ -68,16 +68,16 @@ def assemble(
         topic = store.topic
         return GroupMember(topic.flow, topic.bootstrap, topic.config, topic.info.name, index, gained, lost)
 
-    def follow() -> Follower:
+    def follow(lanes: Sequence[int]) -> Follower:
         assert isinstance(store, KafkaStore)
-        return Follower(store.topic, range(around.lanes))
+        return Follower(store.topic, lanes)
 
     return Process(
         parts=parts,
         join=join,
         bounded=settings.input.stop is not None,
         stopping=stopping,
-        finish=Finish(follow if shared else None),
+        finish=Finish(around.lanes, follow if shared else None),
     )
 
 

@@ -21,7 +21,7 @@ from sluiceway.flows.progress import Progress
 from sluiceway.flows.select import SELECTING
 from sluiceway.flows.settings import Settings
 from sluiceway.flows.stopping import Stop
-from sluiceway.flows.watch import InputWatch
+from sluiceway.flows.watch import TopicsWatch
 from sluiceway.flows.work import Work
 from sluiceway.flows.worker import Process
 
@@ -88,7 +88,7 @@ def run(
         while True:
             grown = settings.input.on_new_partitions == "read" and enlarge(settings)
             around = look_around(settings, create=create_topics)
-            watch = InputWatch(settings, around)
+            watch = TopicsWatch(settings, around)
             try:
                 process = assemble(
                     settings,

@@ -1,4 +1,4 @@
-"""A look at the input now and then while a flow runs: has it more partitions, is it another topic, is it gone?"""
+"""A look at the topics now and then while a flow runs: has the input more partitions, is one another, is one gone?"""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from sluiceway.flows.settings import Settings
 from sluiceway.topics import kafka
 from sluiceway.topics.directory import partition_count
 from sluiceway.topics.store import choices
-from sluiceway.topics.url import DirectoryTopic
+from sluiceway.topics.url import DirectoryTopic, KafkaTopic
 
 logger = logging.getLogger("sluiceway.flow")
 
 LOOK_SECONDS = 10.0
+CONFIRM_SECONDS = 2.0
+"""A broker that has just come back may not know its topics yet: what is seen once is looked at again."""
 
 
 class Change(NamedTuple):
@@ -27,46 +29,63 @@ class Change(NamedTuple):
     """Partitions were added, nothing else."""
 
 
-class InputWatch:
+class TopicsWatch:
     """Looks by a thread of its own, which ends with the process or with `close`."""
 
     def __init__(self, settings: Settings, around: Surroundings) -> None:
         self._settings = settings
         self._around = around
         self._over = threading.Event()
+        self._broker: kafka.TopicWatch | None = None
         self.change: Change | None = None
-        threading.Thread(target=self._watch, name="input", daemon=True).start()
+        threading.Thread(target=self._watch, name="topics", daemon=True).start()
 
     def close(self) -> None:
         self._over.set()
 
     def _watch(self) -> None:
-        while self.change is None and not self._over.wait(LOOK_SECONDS):
+        seen: Change | None = None
+        while not self._over.wait(LOOK_SECONDS if seen is None else CONFIRM_SECONDS):
             try:
-                self.change = self._look()
+                before, seen = seen, self._look()
+                if seen is not None and seen == before:
+                    self.change = seen
+                    return
             except SluicewayError as problem:
-                logger.debug("the input could not be looked at: %s", problem)
+                logger.debug("the topics could not be looked at: %s", problem)
 
     def _look(self) -> Change | None:
-        topic, flow = self._settings.source, self._settings.flow.name
-        if isinstance(topic, DirectoryTopic):
-            count, identity = partition_count(topic), self._around.input_id
-        else:
-            info = kafka.describe_topics(topic.bootstrap, self._settings.kafka, [topic.name])[topic.name]
-            count, identity = (None, "") if info is None else (info.partitions, info.topic_id)
-        if count is None:
-            return Change(f"the input {topic} has been deleted: create it again under another flow name", False)
-        if identity != self._around.input_id:
-            return Change(
-                f"the input {topic} has been deleted and made anew: what the flow has learnt is of another topic;"
-                f" {choices(flow)}",
-                False,
-            )
-        if count != self._around.lanes:
-            return Change(
-                f"the input {topic} has {count} partitions now instead of {self._around.lanes}: keys have moved, and"
-                f" the streams' models would be split; all that was read is committed. Give the flow another name, or"
-                f" set input.on_new_partitions = \"read\" if streams are named by their partition or no key has moved",
-                count > self._around.lanes,
-            )
+        topics, around, source = self._settings.all_topics, self._around, self._settings.source
+        if isinstance(source, DirectoryTopic) and partition_count(source) is None:
+            return self._gone(f"the input {source}")
+        known = {info.name: info.topic_id for info in (*around.outputs.values(), around.state) if info is not None}
+        if isinstance(source, KafkaTopic):
+            known[source.name] = around.input_id
+        bootstraps = {topic.bootstrap for topic in topics.values() if isinstance(topic, KafkaTopic)}
+        for bootstrap in bootstraps:  # there is but one, where there is any
+            self._broker = self._broker or kafka.TopicWatch(bootstrap, self._settings.kafka)
+            for name, found in self._broker.look(list(known)).items():
+                what = f"the input {source}" if name == source.name else f"topic {name!r}"
+                if found is None:
+                    return self._gone(what)
+                if found[0] != known[name]:
+                    return Change(
+                        f"{what} has been deleted and made anew: it is not what the flow has worked with;"
+                        f" {choices(self._settings.flow.name)}",
+                        False,
+                    )
+                if name == source.name and found[1] != around.lanes:
+                    return self._grown(found[1])
         return None
+
+    def _gone(self, what: str) -> Change:
+        return Change(f"{what} has been deleted; {choices(self._settings.flow.name)}", False)
+
+    def _grown(self, count: int) -> Change:
+        return Change(
+            f"the input {self._settings.source} has {count} partitions now instead of {self._around.lanes}: keys have"
+            f" moved, and the streams' models would be split; all that was read is committed. Give the flow another"
+            f" name, or set input.on_new_partitions = \"read\" if streams are named by their partition or no key has"
+            f" moved",
+            count > self._around.lanes,
+        )

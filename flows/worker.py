@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -16,9 +16,9 @@ from sluiceway.topics.state_records import CommitRecord
 
 logger = logging.getLogger("sluiceway.flow")
 
-STOP_SECONDS = 7.0
+STOP_SECONDS = 5.0
 """How long a stop waits for the last commits; what they would have held is read again by whoever goes on."""
-IDLE_SECONDS = 0.005
+IDLE_SECONDS = 0.01
 FINISH_SECONDS = 0.3
 """Between two looks whether the lanes of other processes are done."""
 
@@ -37,16 +37,19 @@ class Following(Protocol):
 class Finish:
     """Whether a bounded run is over everywhere; looked for by a thread of its own once this process is done."""
 
-    def __init__(self, follow: Callable[[], Following] | None) -> None:
+    def __init__(self, lanes: int, follow: Callable[[Sequence[int]], Following] | None) -> None:
+        self._lanes = set(range(lanes))
+        """Those of which it is not known yet that they are done."""
         self._follow = follow
         self._over = threading.Event()
         self._begun = False
         self._number = 0
 
-    def __call__(self, number: int) -> bool:
-        """Asked again and again by a worker without anything left to do; `number` of the run."""
+    def __call__(self, number: int, done: Iterable[int]) -> bool:
+        """Asked again and again by a worker without anything left to do; `number` of the run, `done` its own lanes."""
         self._number = max(self._number, number)
-        if self._follow is None:
+        self._lanes -= set(done)
+        if self._follow is None or not self._lanes:
             return True
         if not self._begun:
             self._begun = True
@@ -58,7 +61,7 @@ class Finish:
         following: Following | None = None
         while not self._over.is_set():
             try:
-                following = following or self._follow()
+                following = following or self._follow(sorted(self._lanes))
                 following.poll()
                 commits = following.commits.values()
                 if all(commit is not None and commit.ends(self._number) for commit in commits):
@@ -146,7 +149,7 @@ class Worker:
         if not self._process.bounded:
             return False
         number = max((run.run for run in runs), default=self._process.parts.wanted.number)
-        return self._process.finish(number)
+        return self._process.finish(number, [run.lane for run in runs if run.final])
 
     def _leave(self) -> None:
         self.ended = True

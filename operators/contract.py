@@ -220,6 +220,18 @@ class ColumnSelector(Operator, Protocol):
         With `until_change` the first column that changed what is selected is the last one learnt.
         """
 
+    def state(self, *, columns: bool = True) -> dict[str, Any]:
+        """As any operator's. Without `columns` it lacks "target" and "columns": for who stores those one by one."""
+
+    def column_numbers(self) -> list[int]:
+        """Of the columns held, in the order of the state's "columns". A number above 0 that no column has twice."""
+
+    def column_bytes(self, number: int) -> bytes:
+        """A column that is held, as in the state's "columns". It never changes."""
+
+    def target_bytes(self) -> bytes:
+        """The state's "target"; changed by `begin` alone."""
+
 
 class InstanceSelector(Operator, Protocol):
     """Learns from labelled instances and selects without scoring. `version` counts the labelled instances."""

@@ -12,15 +12,15 @@ import pytest
 from hypothesis import settings
 
 from tests.crash import table
-from tests.support import Broker, BrokerUnavailable, Topics
+from tests.support import Broker, BrokerUnavailable, Cluster, Topics
 from tests.support.broker import any_broker
 from tests.support.links import links_complaint
 from tests.support.markers import LateMarkers
 
 ROOT = Path(__file__).resolve().parents[1]
-OneBroker = TypeVar("OneBroker", bound=Broker)
+Brokers = TypeVar("Brokers", Broker, LateMarkers, Cluster)
 MISSING = pytest.StashKey[str]()
-NEED_BROKER = {"kafka", "topics", "own_broker", "late_markers"}
+NEED_BROKER = {"kafka", "topics", "own_broker", "late_markers", "cluster"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -123,7 +123,19 @@ def late_markers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
     yield from _running(request, LateMarkers(tmp_path_factory.mktemp("late-markers") / "broker"))
 
 
-def _running(request: pytest.FixtureRequest, broker: OneBroker) -> Iterator[OneBroker]:
+@pytest.fixture(scope="module")
+def _module_cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    yield from _running(request, Cluster(tmp_path_factory.mktemp("cluster")))
+
+
+@pytest.fixture
+def cluster(_module_cluster: Cluster) -> Cluster:
+    """Three brokers for the tests of one module, to be killed and restarted at will: each test finds them whole."""
+    _module_cluster.start()
+    return _module_cluster
+
+
+def _running(request: pytest.FixtureRequest, broker: Brokers) -> Iterator[Brokers]:
     missing = None
     try:
         broker.start()

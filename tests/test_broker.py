@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 def test_a_cluster_id_is_never_taken_for_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = iter([uuid.UUID(bytes=b"\xf8" + bytes(15)), uuid.UUID(bytes=bytes(16))])
     monkeypatch.setattr(uuid, "uuid4", lambda: next(drawn))
-    assert module._new_cluster_id() == "A" * 22
+    assert module.new_cluster_id() == "A" * 22
 
 
 def values(bootstrap: str, topic: str, *, uncommitted: bool = False) -> list[bytes | None]:

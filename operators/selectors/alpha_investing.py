@@ -155,8 +155,9 @@ class AlphaInvesting(ShelfSelector):
     def metrics(self) -> dict[str, float]:
         return super().metrics() | {"wealth": float(self._ration[WEALTH])}
 
-    def state(self) -> dict[str, Any]:
-        return super().state() | {"wealth": float(self._ration[WEALTH]), "tested": int(self._ration[TESTED])}
+    def state(self, *, columns: bool = True) -> dict[str, Any]:
+        ration = {"wealth": float(self._ration[WEALTH]), "tested": int(self._ration[TESTED])}
+        return super().state(columns=columns) | ration
 
     def _start(self, target: NDArray[np.float64], targets: int, version: int) -> None:
         super()._start(target, targets, version)

@@ -188,23 +188,36 @@ class ShelfSelector(ABC):
                 break
         return verdicts
 
-    def state(self) -> dict[str, Any]:
+    def state(self, *, columns: bool = True) -> dict[str, Any]:
         places = self._held.order[: self._held.counts[HELD]]
-        return {
+        state = {
             "operator": self.NAME,
             "state_version": self.STATE_VERSION,
             "params": self.params,
             "version": self.version,
             "targets": self._targets,
-            "target": self._target.astype(_FLOATS, copy=False).tobytes(),
             "names": [self._names[number] for number in self._held.number[places].tolist()],
             "numbers": self._held.number[places].astype(_INTEGERS).tobytes(),
             "since": self._held.since[places].astype(_INTEGERS).tobytes(),
             "relevance": self._held.relevance[places].astype(_FLOATS).tobytes(),
-            "columns": [self._column_bytes(place) for place in places.tolist()],
             "levels": self._shelf.levels[places].tolist(),
             "tally": [*self._tally.tolist(), self._removals],
         }
+        if columns:
+            state["target"] = self.target_bytes()
+            state["columns"] = [self._column_bytes(place) for place in places.tolist()]
+        return state
+
+    def column_numbers(self) -> list[int]:
+        numbers: list[int] = self._held.number[self._held.order[: self._held.counts[HELD]]].tolist()
+        return numbers
+
+    def column_bytes(self, number: int) -> bytes:
+        places = self._held.order[: self._held.counts[HELD]]
+        return self._column_bytes(int(places[self._held.number[places] == number][0]))
+
+    def target_bytes(self) -> bytes:
+        return self._target.astype(_FLOATS, copy=False).tobytes()
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:

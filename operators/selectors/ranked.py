@@ -31,11 +31,12 @@ class RankedSelector(ShelfSelector):
     def metrics(self) -> dict[str, float]:
         return super().metrics() | {"held": int(self._held.counts[HELD])}
 
-    def state(self) -> dict[str, Any]:
+    def state(self, *, columns: bool = True) -> dict[str, Any]:
         places = self._held.order[: self._held.counts[HELD]]
         rank = np.full(len(self._held.number) + 1, NOBODY)
         rank[places] = np.arange(len(places))
-        return super().state() | {"dominator": rank[self._held.dominator[places]].astype("<i8").tobytes()}
+        dominator = rank[self._held.dominator[places]].astype("<i8").tobytes()
+        return super().state(columns=columns) | {"dominator": dominator}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         super()._restore(state)

@@ -11,6 +11,7 @@ import numpy as np
 
 from sluiceway.operators.contract import ColumnSelector, Verdict
 from sluiceway.operators.stages.emission import Reason
+from sluiceway.operators.stages.pieces import readable
 from sluiceway.operators.stages.snapshots import SnapshotConfig, Snapshots
 from sluiceway.operators.stages.streams import StreamOutput
 from sluiceway.schemas import encode
@@ -18,8 +19,9 @@ from sluiceway.schemas.arrow import ARROW_HEADERS
 from sluiceway.schemas.columns import ColumnRecord, ColumnTable
 from sluiceway.schemas.lane import OutRecord, RawRecords
 from sluiceway.schemas.refusal import Refused
+from sluiceway.schemas.state import StreamChange, StreamState
 
-STATE_VERSION = 1
+KIND, STATE_VERSION = "columns", 2
 Record = ColumnRecord | ColumnTable
 _TS = attrgetter("ts")
 
@@ -36,7 +38,7 @@ class ColumnStreamConfig(SnapshotConfig):
     def new(self, name: str, lane: int) -> ColumnStream:
         return ColumnStream(name, lane, self)
 
-    def restore(self, name: str, lane: int, state: Mapping[str, Any]) -> ColumnStream:
+    def restore(self, name: str, lane: int, state: StreamState) -> ColumnStream:
         return ColumnStream.from_state(name, lane, self, state)
 
 
@@ -55,6 +57,8 @@ class ColumnStream:
         self._snapshots = Snapshots(name, lane, config)
         self._changed = False
         """Whether the selection differs from the last snapshot's; kept up to date where something depends on it."""
+        self._told: set[int] = set()
+        """The pieces of which the last `changes` knew."""
 
     def process(self, batch: Sequence[Record], raw: RawRecords) -> StreamOutput:
         output = StreamOutput([])
@@ -224,25 +228,68 @@ class ColumnStream:
 
     # -- state ---------------------------------------------------------------------------------------------------
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> StreamState:
+        pieces = sorted(self._pieces())
+        return StreamState(self._head(len(pieces)), {number: self._piece(number) for number in pieces})
+
+    def changes(self) -> StreamChange:
+        told, self._told = self._told, self._pieces()
+        added = {number: self._piece(number) for number in sorted(self._told - told)}
+        return StreamChange(self._head(len(self._told)), added, sorted(told - self._told))
+
+    def _pieces(self) -> set[int]:
+        selector = self._selector
+        target = {_target_piece(selector.generation)} if selector.rows else set()
+        return target.union(map(_column_piece, selector.column_numbers()))
+
+    def _piece(self, number: int) -> bytes:
+        return self._selector.target_bytes() if number % 2 else self._selector.column_bytes(number // 2)
+
+    def _head(self, pieces: int) -> dict[str, Any]:
         return {
+            "stream": KIND,
             "state_version": STATE_VERSION,
-            "selector": self._selector.state(),
+            "pieces": pieces,
+            "selector": self._selector.state(columns=False),
+            "generation": self._selector.generation,
+            "columns": self._selector.column_numbers(),
             "seen": self._seen,
             "ts": self._ts,
-            "redundant": dict(self._redundant),
+            "redundant": {feature: list(by) for feature, by in self._redundant.items()},
             "snapshots": self._snapshots.state(),
         }
 
     @classmethod
-    def from_state(cls, name: str, lane: int, config: ColumnStreamConfig, state: Mapping[str, Any]) -> Self:
-        if state["state_version"] != STATE_VERSION:
-            raise ValueError(f"stream state of version {state['state_version']}, this program knows {STATE_VERSION}")
+    def from_state(cls, name: str, lane: int, config: ColumnStreamConfig, state: StreamState) -> Self:
+        head = readable(state, KIND, STATE_VERSION)
         stream = cls(name, lane, config)
-        stream._selector = config.selector_from_state(state["selector"])
-        stream._seen = state["seen"]
-        stream._ts = state["ts"]
-        stream._redundant = dict(state["redundant"])
-        stream._snapshots.restore(state["snapshots"])
+        stream._selector = config.selector_from_state(selector_state(state))
+        stream._told = set(state.pieces)
+        stream._seen = head["seen"]
+        stream._ts = head["ts"]
+        stream._redundant = {feature: tuple(by) for feature, by in head["redundant"].items()}
+        stream._snapshots.restore(head["snapshots"])
         stream._look()
         return stream
+
+
+def selector_state(state: StreamState) -> dict[str, Any]:
+    """What the selector's own `state` had given."""
+    head, pieces = state
+    return {
+        **head["selector"],
+        "target": pieces[_target_piece(head["generation"])] if pieces else b"",
+        "columns": [pieces[_column_piece(number)] for number in head["columns"]],
+    }
+
+
+# The selector numbers its columns through all generations, and its targets by them: no number comes twice if columns
+# are given the even ones and targets the odd ones.
+
+
+def _column_piece(number: int) -> int:
+    return 2 * number
+
+
+def _target_piece(generation: int) -> int:
+    return 2 * generation + 1

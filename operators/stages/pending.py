@@ -6,13 +6,15 @@ the flow was wrong about it is judged by the score it had when it came: that is 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from sluiceway.operators.stages.pieces import Pieces
 from sluiceway.schemas.batch import UNLABELLED, InstanceBatch
 from sluiceway.schemas.lane import DeadLetter
 from sluiceway.schemas.refusal import Refused
@@ -22,10 +24,16 @@ from sluiceway.schemas.refusal import Refused
 class Waiting:
     """An instance that waits: its features as JSON, and its score, known once its batch has been scored."""
 
+    id: str
     features: bytes
     score: float = 0.0
     row: int = -1
     """Its row in the batch under way; -1 if it came with an earlier one."""
+    number: int = -1
+    """As a piece of the stream's state."""
+
+    def piece(self) -> list[Any]:
+        return [self.id, self.features, self.score]
 
 
 @dataclass(slots=True)
@@ -43,10 +51,11 @@ class Joined:
 
 
 class Pending:
-    """The waiting instances of one stream, oldest first."""
+    """The waiting instances of one stream, oldest first; each is a piece of the stream's state."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, pieces: Pieces) -> None:
         self._limit = limit
+        self._pieces = pieces
         self._waiting: dict[str, Waiting] = {}
 
     def __len__(self) -> int:
@@ -65,9 +74,9 @@ class Pending:
             if not label_only[row]:
                 self._wait(id_, batch, row)
                 while len(self._waiting) > self._limit:
-                    del self._waiting[next(iter(self._waiting))]
+                    self._leave(next(iter(self._waiting)))
                     joined.evictions.append(row)
-            elif (waiting := self._waiting.pop(id_, None)) is not None:
+            elif (waiting := self._leave(id_)) is not None:
                 joined.labelled_later[row] = waiting
             else:
                 joined.orphans.append(int(batch.offset[row]))
@@ -81,8 +90,16 @@ class Pending:
         low, high = batch.indptr[row], batch.indptr[row + 1]
         names = [batch.names[index] for index in batch.indices[low:high].tolist()]
         features = orjson.dumps([names, batch.values[low:high].tolist()])
-        self._waiting.pop(id_, None)  # so that the newest of an id stands last
-        self._waiting[id_] = Waiting(features, row=row)
+        self._leave(id_)  # so that the newest of an id stands last
+        waiting = Waiting(id_, features, row=row)
+        waiting.number = self._pieces.add(waiting.piece)
+        self._waiting[id_] = waiting
+
+    def _leave(self, id_: str) -> Waiting | None:
+        waiting = self._waiting.pop(id_, None)
+        if waiting is not None:
+            self._pieces.drop(waiting.number)
+        return waiting
 
     def scored(self, scores: NDArray[np.float64]) -> None:
         """Keep the scores of those that came with the batch just done."""
@@ -91,16 +108,14 @@ class Pending:
                 break
             waiting.score, waiting.row = float(scores[waiting.row]), -1
 
-    def state(self) -> dict[str, Any]:
-        entries = [(id_, waiting.features, waiting.score) for id_, waiting in self._waiting.items()]
-        return {"waiting": entries}
+    def pieces(self) -> dict[int, Any]:
+        """All that wait, oldest first."""
+        return {waiting.number: waiting.piece() for waiting in self._waiting.values()}
 
-    @classmethod
-    def from_state(cls, limit: int, state: dict[str, Any]) -> Self:
+    def restore(self, pieces: Mapping[int, Any]) -> None:
         """With a limit that may have been changed since: the next instance to wait pushes out what is too many."""
-        pending = cls(limit)
-        pending._waiting = {id_: Waiting(features, score) for id_, features, score in state["waiting"]}
-        return pending
+        for number, (id_, features, score) in sorted(pieces.items()):
+            self._waiting[id_] = Waiting(id_, features, score, number=number)
 
 
 def _fill_in(joined: Joined, label_only: NDArray[np.bool_]) -> None:

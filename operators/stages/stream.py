@@ -13,14 +13,16 @@ from numpy.typing import NDArray
 from sluiceway.operators.contract import Advancing
 from sluiceway.operators.stages.emission import Reason
 from sluiceway.operators.stages.pending import Joined, Pending, orphan
+from sluiceway.operators.stages.pieces import Pieces, readable
 from sluiceway.operators.stages.scale import Scale, scaled
 from sluiceway.operators.stages.snapshots import SnapshotConfig, Snapshots
 from sluiceway.operators.stages.streams import StreamOutput
 from sluiceway.schemas import encode
 from sluiceway.schemas.batch import InstanceBatch
 from sluiceway.schemas.lane import OutRecord, RawRecords
+from sluiceway.schemas.state import StreamChange, StreamState
 
-STATE_VERSION = 1
+KIND, STATE_VERSION = "instances", 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +44,7 @@ class StreamConfig(SnapshotConfig):
     def new(self, name: str, lane: int) -> Stream:
         return Stream(name, lane, self)
 
-    def restore(self, name: str, lane: int, state: Mapping[str, Any]) -> Stream:
+    def restore(self, name: str, lane: int, state: StreamState) -> Stream:
         return Stream.from_state(name, lane, self, state)
 
 
@@ -54,7 +56,8 @@ class Stream:
         self._lane = lane
         self._config = config
         self._model = config.new_learner()
-        self._pending = Pending(config.max_pending)
+        self._pieces = Pieces()
+        self._pending = Pending(config.max_pending, self._pieces)
         self._seen = 0
         self._mistakes = 0
         self._evicted = 0
@@ -170,11 +173,19 @@ class Stream:
 
     # -- state ---------------------------------------------------------------------------------------------------
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> StreamState:
+        return StreamState(self._head(), self._pending.pieces())
+
+    def changes(self) -> StreamChange:
+        return StreamChange(self._head(), *self._pieces.changes())
+
+    def _head(self) -> dict[str, Any]:
         return {
+            "stream": KIND,
             "state_version": STATE_VERSION,
+            "pieces": len(self._pending),
+            "next_piece": self._pieces.following,
             "model": self._model.state(),
-            "pending": self._pending.state(),
             "seen": self._seen,
             "mistakes": self._mistakes,
             "evicted": self._evicted,
@@ -183,15 +194,15 @@ class Stream:
         }
 
     @classmethod
-    def from_state(cls, name: str, lane: int, config: StreamConfig, state: Mapping[str, Any]) -> Self:
-        if state["state_version"] != STATE_VERSION:
-            raise ValueError(f"stream state of version {state['state_version']}, this program knows {STATE_VERSION}")
+    def from_state(cls, name: str, lane: int, config: StreamConfig, state: StreamState) -> Self:
+        head = readable(state, KIND, STATE_VERSION)
         stream = cls(name, lane, config)
-        stream._model = config.learner_from_state(state["model"])
-        stream._pending = Pending.from_state(config.max_pending, state["pending"])
-        stream._seen = state["seen"]
-        stream._mistakes = state["mistakes"]
-        stream._evicted = state["evicted"]
-        stream._ts = state["ts"]
-        stream._snapshots.restore(state["snapshots"])
+        stream._model = config.learner_from_state(head["model"])
+        stream._pieces.following = head["next_piece"]
+        stream._pending.restore(state.pieces)
+        stream._seen = head["seen"]
+        stream._mistakes = head["mistakes"]
+        stream._evicted = head["evicted"]
+        stream._ts = head["ts"]
+        stream._snapshots.restore(head["snapshots"])
         return stream

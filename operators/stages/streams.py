@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from sluiceway.schemas.lane import DeadLetter, OutRecord, RawRecords
+from sluiceway.schemas.state import StreamChange, StreamState
 
 
 @dataclass(slots=True)
@@ -26,9 +26,16 @@ class AnyStream(Protocol):
         """Learn from a batch; `raw` has the bytes of the records that may still be refused here."""
 
     def final(self, position: int) -> OutRecord | None:
-        """The snapshot at the end of bounded input, unless this version has one already."""
+        """The snapshot at the end of bounded input, unless this version has one already; None changes nothing."""
 
-    def state(self) -> dict[str, Any]: ...
+    def state(self) -> StreamState:
+        """The whole state. It follows from the input alone: how often `changes` was asked for does not show."""
+
+    def changes(self) -> StreamChange:
+        """What has changed since the last `changes`, or since the stream was restored or made.
+
+        Numbers of pieces go on from there: changes may not be applied to what `state` gave.
+        """
 
 
 class StreamKind(Protocol):
@@ -36,4 +43,5 @@ class StreamKind(Protocol):
 
     def new(self, name: str, lane: int) -> AnyStream: ...
 
-    def restore(self, name: str, lane: int, state: Mapping[str, Any]) -> AnyStream: ...
+    def restore(self, name: str, lane: int, state: StreamState) -> AnyStream:
+        """`ValueError` (or whatever damaged content leads to) if the state cannot be used."""

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy.sparse import csc_array, csr_array, vstack
 
 from sluiceway.operators.contract import ColumnSelector, Selected
-from sluiceway.operators.kernels.keys import feature_keys
 from sluiceway.operators.stages.pending import Joined, Pending, orphan
+from sluiceway.operators.stages.pieces import Pieces, readable
 from sluiceway.operators.stages.snapshots import SnapshotConfig, Snapshots
 from sluiceway.operators.stages.streams import StreamOutput
+from sluiceway.operators.stages.window_rows import WindowRows
 from sluiceway.schemas.batch import InstanceBatch
 from sluiceway.schemas.lane import OutRecord, RawRecords
+from sluiceway.schemas.state import StreamChange, StreamState
 
-STATE_VERSION = 1
+KIND, STATE_VERSION = "windows", 2
 COLUMNS_A_BLOCK = 256
 
 
@@ -37,8 +39,16 @@ class WindowStreamConfig(SnapshotConfig):
     def new(self, name: str, lane: int) -> WindowStream:
         return WindowStream(name, lane, self)
 
-    def restore(self, name: str, lane: int, state: Mapping[str, Any]) -> WindowStream:
+    def restore(self, name: str, lane: int, state: StreamState) -> WindowStream:
         return WindowStream.from_state(name, lane, self, state)
+
+
+class _Block(NamedTuple):
+    """Rows that were told of together."""
+
+    number: int
+    stop: int
+    """How many instances had been learnt at its end."""
 
 
 class WindowStream:
@@ -52,14 +62,19 @@ class WindowStream:
     def __init__(self, name: str, lane: int, config: WindowStreamConfig) -> None:
         self.name = name
         self._config = config
-        self._rows = csr_array((0, 0))
-        self._names: dict[str, int] = {}
-        self._y = np.empty(0)
+        self._rows = WindowRows()
         self._learnt = 0
+        self._pieces = Pieces()
+        self._blocks: deque[_Block] = deque()
+        """The pieces that hold rows of the window, oldest first."""
+        self._told = 0
+        """Instances learnt at the last `changes`: rows after it are in no block."""
+        self._gone = 0
+        """Rows of the first block that are no longer in the window."""
         self._seen = 0
         self._ts = 0
         self._since: dict[str, int] = {}
-        self._pending = Pending(config.max_pending)
+        self._pending = Pending(config.max_pending, self._pieces)
         self._evicted = 0
         self._snapshots = Snapshots(name, lane, config)
 
@@ -70,12 +85,13 @@ class WindowStream:
         learns = np.flatnonzero(rows.y)
         done = row = 0
         while done < len(learns):
-            need = self._config.size - len(self._y)
+            need = self._config.size - len(self._rows)
             taken = learns[done : done + need]
             done += len(taken)
             start, row = row, (int(taken[-1]) + 1 if len(taken) == need else len(rows))
             self._count(joined, start, row)
-            self._gather(rows, taken)
+            self._rows.append(rows, taken)
+            self._learnt += len(taken)
             if len(taken) == need:
                 output.snapshots.append(self._judge(int(rows.offset[row - 1]), int(rows.next_offset[row - 1])))
         self._count(joined, row, len(rows))
@@ -89,30 +105,13 @@ class WindowStream:
             self._ts = max(self._ts, int(joined.batch.ts[start:stop].max()))
             self._evicted += bisect_left(joined.evictions, stop) - bisect_left(joined.evictions, start)
 
-    def _gather(self, batch: InstanceBatch, taken: Any) -> None:
-        """Rows into the window; a column has a name only if a row of the window uses it, in order of first use."""
-        rows = csr_array((batch.values, batch.indices, batch.indptr), shape=(len(batch), len(batch.names)))[taken]
-        rows.eliminate_zeros()
-        used, first = np.unique(rows.indices, return_index=True)
-        place = np.zeros(len(batch.names), dtype=np.int64)
-        for at in used[np.argsort(first)].tolist():
-            place[at] = self._names.setdefault(batch.names[at], len(self._names))
-        width = len(self._names)
-        renamed = csr_array((rows.data, place[rows.indices], rows.indptr), shape=(len(taken), width))
-        held = csr_array((self._rows.data, self._rows.indices, self._rows.indptr), shape=(len(self._y), width))
-        self._rows = csr_array(vstack([held, renamed]))
-        self._y = np.concatenate([self._y, batch.y[taken].astype(np.float64)])
-        self._learnt += len(taken)
-
     def _judge(self, offset: int, position: int) -> OutRecord:
         selector = self._config.new_selector()
-        selector.begin(self._y)
-        columns = csc_array(self._rows)
-        names = list(self._names)
-        names = [names[at] for at in np.argsort(feature_keys(names), kind="stable").tolist()]
+        selector.begin(self._rows.y)
+        columns, names = self._rows.columns(), self._rows.names()
         for start in range(0, len(names), COLUMNS_A_BLOCK):
             block = names[start : start + COLUMNS_A_BLOCK]
-            selector.learn_features(block, columns[:, [self._names[name] for name in block]].toarray().T.copy())
+            selector.learn_features(block, self._rows.dense(columns, block))
         self._since = {entry.feature: self._since.get(entry.feature, self._learnt) for entry in selector.selected}
         evicted = {"pending_evicted": self._evicted} if self._evicted else {}
         record = self._snapshots.make(
@@ -130,15 +129,15 @@ class WindowStream:
         return record
 
     def _forget(self) -> None:
-        """Drop what the next window does not hold, names that no row uses included."""
-        rows = self._rows[self._config.slide :]
-        used = np.unique(rows.indices)
-        by_place = list(self._names)
-        self._names = {by_place[place]: at for at, place in enumerate(used.tolist())}
-        self._rows = csr_array(
-            (rows.data, np.searchsorted(used, rows.indices), rows.indptr), shape=(rows.shape[0], len(used))
-        )
-        self._y = self._y[self._config.slide :]
+        """Drop what the next window does not hold, blocks of which no row is left included."""
+        start = self._learnt - len(self._rows)
+        self._rows.forget(self._config.slide)
+        first = self._learnt - len(self._rows)
+        begun = start - self._gone  # where the first block begins
+        while self._blocks and self._blocks[0].stop <= first:
+            begun = self._blocks[0].stop
+            self._pieces.drop(self._blocks.popleft().number)
+        self._gone = first - begun if self._blocks else 0
 
     def final(self, position: int) -> OutRecord | None:
         """None: a window that the input's end has cut short says nothing that another end would not contradict."""
@@ -146,18 +145,31 @@ class WindowStream:
 
     # -- state ---------------------------------------------------------------------------------------------------
 
-    def state(self) -> dict[str, Any]:
-        rows = self._rows
+    def state(self) -> StreamState:
+        """Numbered afresh, all rows in one block: where blocks end follows from the commits, not from the input."""
+        contents = list(self._pending.pieces().values())
+        if len(self._rows):
+            contents.append(self._rows.block())
+        return StreamState(self._head(len(contents), len(contents), gone=0), dict(enumerate(contents)))
+
+    def changes(self) -> StreamChange:
+        first = self._learnt - len(self._rows)
+        if self._learnt > max(self._told, first):
+            block = self._rows.block(max(self._told - first, 0))
+            self._blocks.append(_Block(self._pieces.add(lambda: block), self._learnt))
+        self._told = self._learnt
+        head = self._head(len(self._pending) + len(self._blocks), self._pieces.following, self._gone)
+        return StreamChange(head, *self._pieces.changes())
+
+    def _head(self, pieces: int, next_piece: int, gone: int) -> dict[str, Any]:
         return {
+            "stream": KIND,
             "state_version": STATE_VERSION,
+            "pieces": pieces,
+            "next_piece": next_piece,
             "window": [self._config.size, self._config.slide],
-            "pending": self._pending.state(),
+            "gone": gone,
             "evicted": self._evicted,
-            "names": list(self._names),
-            "indptr": rows.indptr.astype(np.int64).tobytes(),
-            "indices": rows.indices.astype(np.int64).tobytes(),
-            "values": rows.data.astype(np.float64).tobytes(),
-            "y": self._y.tobytes(),
             "learnt": self._learnt,
             "seen": self._seen,
             "ts": self._ts,
@@ -166,27 +178,34 @@ class WindowStream:
         }
 
     @classmethod
-    def from_state(cls, name: str, lane: int, config: WindowStreamConfig, state: Mapping[str, Any]) -> Self:
-        if state["state_version"] != STATE_VERSION:
-            raise ValueError(f"stream state of version {state['state_version']}, this program knows {STATE_VERSION}")
-        size, slide = state["window"]
+    def from_state(cls, name: str, lane: int, config: WindowStreamConfig, state: StreamState) -> Self:
+        head = readable(state, KIND, STATE_VERSION)
+        size, slide = head["window"]
         if (size, slide) != (config.size, config.slide):
             raise ValueError(
                 f"a window of {size} instances sliding by {slide} was begun, which none of {config.size} sliding by"
                 f" {config.slide} can go on"
             )
         stream = cls(name, lane, config)
-        stream._pending = Pending.from_state(config.max_pending, state["pending"])
-        stream._evicted = state["evicted"]
-        stream._names = {name: at for at, name in enumerate(state["names"])}
-        stream._y = np.frombuffer(state["y"]).copy()
-        parts = (np.frombuffer(state["values"]), np.frombuffer(state["indices"], dtype=np.int64))
-        stream._rows = csr_array(
-            (*parts, np.frombuffer(state["indptr"], dtype=np.int64)), shape=(len(stream._y), len(stream._names))
-        )
-        stream._learnt = state["learnt"]
-        stream._seen = state["seen"]
-        stream._ts = state["ts"]
-        stream._since = dict(state["since"])
-        stream._snapshots.restore(state["snapshots"])
+        stream._pieces.following = head["next_piece"]
+        stream._learnt = stream._told = head["learnt"]
+        stream._gone = head["gone"]
+        stream._restore_pieces(state.pieces)
+        stream._evicted = head["evicted"]
+        stream._seen = head["seen"]
+        stream._ts = head["ts"]
+        stream._since = dict(head["since"])
+        stream._snapshots.restore(head["snapshots"])
         return stream
+
+    def _restore_pieces(self, pieces: Mapping[int, Any]) -> None:
+        """A block is a table, an instance that waits is a list."""
+        blocks = {number: piece for number, piece in sorted(pieces.items()) if isinstance(piece, dict)}
+        self._pending.restore({number: piece for number, piece in pieces.items() if number not in blocks})
+        self._rows = WindowRows.from_blocks(blocks.values())
+        stop = self._learnt - len(self._rows)
+        for number, block in blocks.items():
+            stop += len(block["y"]) // 8
+            self._blocks.append(_Block(number, stop))
+        if self._gone:
+            self._rows.forget(self._gone)

@@ -17,7 +17,7 @@ from sluiceway.operators.stages.window_stream import WindowStreamConfig
 from sluiceway.schemas.decode import Decoder
 from sluiceway.schemas.decode_columns import ColumnDecoder
 from sluiceway.schemas.lane import LaneOutput, OutRecord, RawPoll
-from tests.stages.lanes import TOPIC, Message, message, parsed, polls
+from tests.stages.lanes import TOPIC, Message, Store, message, parsed, polls
 
 AnyDecoder = Decoder | ColumnDecoder
 
@@ -47,11 +47,12 @@ class Kind:
     decoder: Callable[[], AnyDecoder]
 
     def run(self, inputs: Sequence[RawPoll], restore_before: Sequence[int] = ()) -> Given:
-        """Feed a lane poll by poll, putting it away and waking it up from its state before some of them."""
-        decoder, lane, given = self.decoder(), Lane(self.config, TOPIC), Given()
+        """Feed a lane poll by poll, putting it away and waking it up from its store before some of them."""
+        decoder, lane, given, store = self.decoder(), Lane(self.config, TOPIC), Given(), Store()
         for number, raw in enumerate(inputs):
             if number in restore_before:
-                decoder, lane = self.decoder(), Lane.from_state(self.config, TOPIC, lane.state())
+                store.commit(lane)
+                decoder, lane = self.decoder(), store.lane(self.config)
             given.add(lane.process(decoder.decode(raw)))
         return given
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from sluiceway.operators import registry
 from sluiceway.operators.kernels.keys import feature_keys
 from sluiceway.operators.stages.lane import Lane
 from tests.columns.lanes import windows
-from tests.stages.lanes import LANE, STEP, TOPIC, Message, message, parsed, polls
+from tests.stages.lanes import LANE, STEP, TOPIC, Message, Store, message, parsed, polls
 
 NAMES = ["0", "2", "10", "free", "len", "now", "a", "b"]
 
@@ -157,16 +156,16 @@ def test_state_names_what_the_window_uses_however_the_input_is_cut() -> None:
         message("s", {"x": {f"own-{number}": 1, "shared": number % 4, "zero": 0}, "y": 1 if number % 5 else None})
         for number in range(300)
     ]
-    states = []
+    states: list[Any] = []
     for cut in ([], [150], range(300)):
         lane, decoder = Lane(kind.config, TOPIC), kind.decoder()
         for raw in polls(messages, cut):
             lane.process(decoder.decode(raw))
-        states.append(lane.state()["streams"]["s"])
+        states.append(lane.stream_state("s"))
     assert states[0] == states[1] == states[2]
-    state = pickle.loads(states[0])
-    assert len(state["y"]) // 8 < 10
-    assert len(state["names"]) <= 10
+    [block] = states[0].pieces.values()
+    assert len(block["y"]) // 8 < 10
+    assert len(block["names"]) <= 10
 
 
 def test_another_window_is_refused() -> None:
@@ -175,6 +174,8 @@ def test_another_window_is_refused() -> None:
     messages = [message("s", {"x": {"a": number}, "y": 1}) for number in range(160)]
     first, second = polls(messages, [80])
     lane.process(one.decoder().decode(first))
+    store = Store()
+    store.commit(lane)
     for other in (windows(size=50, slide=50), windows(size=100, slide=10)):
         with pytest.raises(FlowError, match="a window of 100 instances sliding by 100 was begun"):
-            Lane.from_state(other.config, TOPIC, lane.state()).process(other.decoder().decode(second))
+            store.lane(other.config).process(other.decoder().decode(second))

@@ -13,7 +13,8 @@ from tests.crash.worlds import DirectoryWorld, KafkaWorld, World, verify
 
 Watched = Callable[[Flow], Flow]
 Exact = Callable[[World, Flow], None]
-FAST, FULL = 1200, 3000
+Verdict = Callable[[str], None]
+FAST, FULL = 1500, 4000
 """Records a lane."""
 
 
@@ -55,17 +56,18 @@ def watched(request: pytest.FixtureRequest) -> Iterator[Watched]:
     yield register
     for flow in flows:
         flow.kill_all()
+        flow.settle()
         request.config.stash[DEATHS] += flow.deaths
 
 
 @pytest.fixture
-def verdict(request: pytest.FixtureRequest) -> Callable[[str], None]:
+def verdict(request: pytest.FixtureRequest) -> Verdict:
     """Write a line under the table."""
     return request.config.stash[VERDICTS].append
 
 
 @pytest.fixture
-def exact(verdict: Callable[[str], None]) -> Exact:
+def exact(verdict: Verdict) -> Exact:
     """Compare a flow's output with the reference, and write the verdict down."""
 
     def check(world: World, flow: Flow) -> None:

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import pickle
-import random
 import signal
-import socket
-import sqlite3
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.crash import nursery
+
 CHECKPOINT_SECONDS = 0.2
-PEER_GRACE = 10.0
-"""How long a process may outlive its killed peer before the harness kills it too."""
+STOP_SECONDS = 20.0
 
 
 @dataclass(frozen=True)
@@ -31,25 +24,30 @@ class How:
 
     die: str | None = None
     how: str = "kill"
+    stall_seconds: float | None = None
+    chunk: int | None = None
     pace: int | None = None
     rhythm: int | None = None
     awake: tuple[int, ...] | None = None
-    keep_unfinished: bool = False
-    unguarded: bool = False
     transaction_seconds: float | None = None
-    adopt: bool = False
+    contend: int | None = None
+    wrong_order: bool = False
+    workers: int = 1
 
     def options(self) -> list[str]:
         given = {
             "--die": self.die,
             "--how": self.how,
+            "--stall-seconds": self.stall_seconds,
+            "--chunk": self.chunk,
             "--pace": self.pace,
             "--rhythm": self.rhythm,
             "--awake": None if self.awake is None else ",".join(map(str, self.awake)),
             "--transaction-seconds": self.transaction_seconds,
+            "--contend": self.contend,
         }
         options = [text for name, value in given.items() if value is not None for text in (name, str(value))]
-        return options + ["--keep-unfinished"] * self.keep_unfinished + ["--unguarded"] * self.unguarded
+        return options + ["--wrong-order"] * self.wrong_order
 
 
 WHOLE = How()
@@ -62,20 +60,15 @@ class Child:
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], trace: Path) -> None:
         self._report = trace.with_suffix(".report")
         self._stderr = trace.with_suffix(".stderr")
-        full = [sys.executable, "-m", "tests.crash.runner", "--report", str(self._report), *command]
-        with self._stderr.open("wb") as stderr:
-            self.process = subprocess.Popen(
-                full,
-                cwd=ROOT,
-                env={**os.environ, **environment},
-                stdin=subprocess.DEVNULL,
-                stdout=stderr,
-                stderr=stderr,
-            )
+        self.process = nursery.begin(["--report", str(self._report), *command], environment, self._stderr)
 
     @property
     def pid(self) -> int:
         return self.process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
 
     @property
     def stderr(self) -> str:
@@ -84,13 +77,21 @@ class Child:
     def events(self, name: str) -> list[dict[str, Any]]:
         if not self._report.exists():
             return []
+        wanted = orjson.dumps({"event": name})[:-1] + b","
         lines = self._report.read_bytes().split(b"\n")[:-1]
-        return [event for event in map(orjson.loads, lines) if event["event"] == name]
+        return [orjson.loads(line) for line in lines if line.startswith(wanted)]
 
     @property
-    def skipped(self) -> int:
-        """Output records it did not write because they were out already."""
-        return sum(event["records"] for event in self.events("skipped"))
+    def commits(self) -> int:
+        return len(self.events("committed"))
+
+    @property
+    def wasted(self) -> int:
+        """Records it has read since each lane's last commit: whoever goes on reads them again."""
+        committed = {event["lane"]: event["position"] for event in self.events("committed")}
+        opened = {event["lane"]: event["position"] for event in self.events("opened")}
+        reached = {**opened, **committed}
+        return sum(event["records"] for event in self.events("polled") if event["start"] >= reached[event["lane"]])
 
     def wait(self, timeout: float = 90.0) -> int:
         try:
@@ -104,11 +105,22 @@ class Child:
         assert found == code, f"exit code {found}, not {code}:\n{self.stderr}"
 
     def wait_for(self, event: str, times: int = 1, timeout: float = 60.0) -> None:
+        self.wait_until(lambda: len(self.events(event)) >= times, event, timeout)
+
+    def wait_for_lanes(self, count: int, timeout: float = 60.0) -> None:
+        """Until it has committed so many lanes."""
+
+        def come() -> bool:
+            return len({event["lane"] for event in self.events("committed")}) >= count
+
+        self.wait_until(come, f"commits of {count} lanes", timeout)
+
+    def wait_until(self, come: Any, what: str, timeout: float = 60.0) -> None:
         deadline = time.monotonic() + timeout
-        while len(self.events(event)) < times:
-            assert self.process.poll() is None, f"ended with {self.process.returncode} before {event}:\n{self.stderr}"
-            assert time.monotonic() < deadline, f"no {event} within {timeout:.0f} s:\n{self.stderr}"
-            time.sleep(0.01)
+        while not come():
+            assert self.alive, f"ended with {self.process.returncode} before {what}:\n{self.stderr}"
+            assert time.monotonic() < deadline, f"no {what} within {timeout:.0f} s:\n{self.stderr}"
+            time.sleep(0.02)
 
     def wait_until_stopped(self, timeout: float = 60.0) -> None:
         """Until it has sent itself SIGSTOP."""
@@ -122,12 +134,14 @@ class Child:
     def send(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
-    def send_stop(self) -> None:
+    def stop(self) -> None:
+        """SIGTERM, and a good end."""
         self.send(signal.SIGTERM)
+        self.ends(0, STOP_SECONDS)
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.wait()
+        self.process.wait(30.0)
 
 
 @dataclass
@@ -136,153 +150,80 @@ class Death:
 
     series: str
     moment: str
-    closed: int = 0
-    """Epochs closed by the run that died."""
-    ahead: int = 0
-    """Input positions by which the output is ahead of the store (records, or bytes of a directory topic's output)."""
-    skipped: int | None = None
-    """Output records that the next run did not write again."""
-    peers: str = ""
+    commits: int
+    """By the run that died."""
+    again: int
+    """Records that it had read since, so that they were read again."""
+    at: float
+    pause: float | None = None
+    """The longest time of a lane from the dead run's last commit to the next owner's first."""
+
+
+class Move(NamedTuple):
+    """A lane that another process has gone on with."""
+
+    lane: int
+    at: float
+    """The first commit there."""
+    pause: float
+    """Since the last commit before."""
+
+
+def moves(children: Sequence[Child]) -> Iterator[Move]:
+    commits = sorted(
+        (event["at"], event["lane"], number)
+        for number, child in enumerate(children)
+        for event in child.events("committed")
+    )
+    last: dict[int, tuple[float, int]] = {}
+    for at, lane, owner in commits:
+        if lane in last and last[lane][1] != owner:
+            yield Move(lane, at, at - last[lane][0])
+        last[lane] = at, owner
 
 
 @dataclass
 class Flow:
-    """A flow under test: its file, its store, and the runs it has had."""
+    """A flow under test: its file, and the runs it has had."""
 
     file: Path
-    store: Path
     name: str
     series: str
     outputs: Mapping[str, str]
     """Topics or directories, by what they carry."""
     deaths: list[Death] = field(default_factory=list)
     children: list[Child] = field(default_factory=list)
-    addresses: tuple[str, ...] = ()
-    _runs: int = 0
-    _closed: int = 0
 
-    def start(self, how: How = WHOLE, *, process: int = 0, of: int = 1, store: Path | None = None) -> Child:
-        self._runs += 1
-        run = ["run", str(self.file), "--recovery", str(store or self.store)]
-        run += ["--checkpoint-every", str(CHECKPOINT_SECONDS)] + ["--adopt"] * how.adopt
-        environment = {}
-        if of > 1:
-            environment["BYTEWAX_ADDRESSES"] = ";".join(self._cluster(of))
-            environment["BYTEWAX_PROCESS_ID"] = str(process)
-        trace = self.file.parent / f"{self.file.stem}-{self._runs:03d}"
+    def start(self, how: How = WHOLE) -> Child:
+        run = ["run", str(self.file), "--checkpoint-every", str(CHECKPOINT_SECONDS)]
+        trace = self.file.parent / f"{self.file.stem}-{len(self.children):03d}"
+        environment = {"BYTEWAX_WORKERS_PER_PROCESS": str(how.workers)}
         child = Child([*how.options(), "--", *run], environment, trace)
         self.children.append(child)
         return child
 
-    def start_all(self, how: How, processes: int, only: int | None = None) -> list[Child]:
-        """All processes of the flow; a death placed by `how` belongs to `only` one of them."""
-        spared = How(pace=how.pace, rhythm=how.rhythm, awake=how.awake, adopt=how.adopt)
-        return [
-            self.start(how if only in (None, process) else spared, process=process, of=processes)
-            for process in range(processes)
-        ]
-
-    def _cluster(self, processes: int) -> tuple[str, ...]:
-        if len(self.addresses) != processes:
-            self.addresses = tuple(f"127.0.0.1:{port}" for port in free_ports(processes))
-        return self.addresses
-
-    def finish(self, how: How = WHOLE, processes: int = 1) -> None:
-        """Run to the end of the input."""
-        children = self.start_all(how, processes)
+    def finish(self, how: How = WHOLE, processes: int = 1, timeout: float = 90.0) -> None:
+        """Stop what runs, then run to the end of the input."""
+        for child in self.running:
+            child.stop()
+        children = [self.start(how) for _ in range(processes)]
         for child in children:
-            child.ends(0)
-        self.settle(children)
-
-    def settle(self, children: Sequence[Child]) -> None:
-        """Write down what the runs after the last death have skipped."""
-        if self.deaths and self.deaths[-1].skipped is None:
-            self.deaths[-1].skipped = sum(child.skipped for child in children)
-
-    def died(self, moment: str, children: Sequence[Child], ahead: int, peers: str = "") -> Death:
-        self.settle(children)
-        closed = closed_epochs(self.store)
-        death = Death(self.series, moment, closed - self._closed, ahead, peers=peers)
-        self._closed = closed
-        self.deaths.append(death)
-        return death
+            child.ends(0, timeout)
 
     @property
-    def is_clean(self) -> bool:
-        return not (self.store / "run.json").exists()
+    def running(self) -> list[Child]:
+        return [child for child in self.children if child.alive]
+
+    def died(self, moment: str, child: Child) -> None:
+        self.deaths.append(Death(self.series, moment, child.commits, child.wasted, time.monotonic()))
+
+    def settle(self) -> None:
+        """When all is over: how long each death kept lanes waiting."""
+        for number, death in enumerate(self.deaths):
+            until = self.deaths[number + 1].at if number + 1 < len(self.deaths) else float("inf")
+            pauses = [move.pause for move in moves(self.children) if death.at < move.at <= until]
+            death.pause = max(pauses, default=None)
 
     def kill_all(self) -> None:
-        for child in self.children:
-            if child.process.poll() is None:
-                child.kill()
-
-
-def wait_for_peers(children: Sequence[Child]) -> str:
-    """After the death of one process its peers go by themselves, or are killed after a grace; how many went."""
-    deadline = time.monotonic() + PEER_GRACE
-    by_themselves = 0
-    for child in children:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            child.process.wait(max(deadline - time.monotonic(), 0.01))
-            by_themselves += 1
-        child.kill()
-    return f"{by_themselves - 1} of {len(children) - 1}"
-
-
-def free_ports(count: int) -> list[int]:
-    """Below the range that the system gives to clients."""
-    found: list[int] = []
-    while len(found) < count:
-        port = random.randint(15000, 32000)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            found.append(port)
-    return found
-
-
-# -- the store, read without Sluiceway's help ------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def store_partitions(store: Path) -> Iterator[list[sqlite3.Connection]]:
-    """None of a store that was still being made when its maker died: the next run makes it anew."""
-    paths = [] if (store / "creating").exists() else sorted(store.glob("part-*.sqlite3"))
-    opened = [sqlite3.connect(path) for path in paths]
-    try:
-        yield opened
-    finally:
-        for partition in opened:
-            partition.close()
-
-
-def store_rows(partitions: Sequence[sqlite3.Connection], query: str) -> list[tuple[Any, ...]]:
-    return [row for partition in partitions for row in partition.execute(query)]
-
-
-def resume_epoch(store: Path) -> int:
-    """The first epoch that the next run does: what the slowest worker of the last execution had not closed."""
-    with store_partitions(store) as partitions:
-        executions = store_rows(partitions, "select ex_num, worker_count, resume_epoch from exs")
-        fronts = store_rows(partitions, "select ex_num, worker_index, worker_frontier from fronts")
-    if not executions:
-        return 1
-    number, workers, begun = max(executions)
-    reached = {worker: frontier for ex, worker, frontier in fronts if ex == number}
-    slowest: int = min(max(begun, reached.get(worker, begun)) for worker in range(workers))
-    return slowest
-
-
-def closed_epochs(store: Path) -> int:
-    return resume_epoch(store) - 1
-
-
-def positions(store: Path, flow: str) -> dict[int, int]:
-    """Where the next run goes on reading, by lane."""
-    before = resume_epoch(store)
-    with store_partitions(store) as partitions:
-        rows = store_rows(partitions, "select step_id, state_key, snap_epoch, ser_change from snaps")
-    newest: dict[int, tuple[int, int]] = {}
-    for step, key, epoch, state in rows:
-        if step == f"{flow}.source" and epoch < before and state is not None:
-            newest[int(key)] = max(newest.get(int(key), (-1, -1)), (epoch, pickle.loads(state)))
-    return {lane: position for lane, (_, position) in newest.items()}
+        for child in self.running:
+            child.kill()

@@ -4,117 +4,102 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from tests.crash.harness import Child, Flow, How, wait_for_peers
+from tests.crash.harness import Child, Flow, How
 from tests.crash.worlds import World
 
 PACE = 3
 """Records a poll: the input lasts for the whole series."""
+SLOW = 1
+CHUNK = 150
+"""Bytes: even the smallest state takes several."""
 
 
 class Placed(NamedTuple):
     point: str
-    epoch: int
+    at: int
     how: str = "kill"
 
     def __str__(self) -> str:
-        return f"{'exception' if self.how == 'raise' else self.point}:{self.epoch}"
+        return f"{self.point}:{self.at}"
 
 
 KAFKA_POINTS = (
-    ("produced", "kill"),
-    ("committed", "kill"),
-    ("one-lane", "kill"),
-    ("one-lane", "raise"),
-    ("soon", "kill"),
+    "produced",
+    "chunk",
+    "states",
+    "record",
+    "in-commit",
+    "committed",
+    "soon",
+    "one-lane",
+    "fenced",
+    "opened",
+    "restore",
 )
-DIRECTORY_POINTS = (
-    ("committed", "kill"),
-    ("torn", "kill"),
-    ("one-lane", "kill"),
-    ("one-lane", "raise"),
-    ("soon", "kill"),
-)
+DIRECTORY_POINTS = ("synced", "in-sql", "torn", "committed", "soon", "one-lane", "opened", "restore")
+OPENING = ("fenced", "opened", "restore", "run")
 
 
-def placed_everywhere(world: World, rounds: int, seed: int) -> list[Placed]:
-    """Each point `rounds` times, shuffled, in the first to the fourth epoch of a run."""
+def placed_everywhere(world: World, rounds: int, seed: int, *, points: Sequence[str] = ()) -> list[Placed]:
+    """Each point `rounds` times, shuffled, in the first to the fifth commit of a run, or the opening of any lane."""
     random_ = random.Random(seed)
-    points = KAFKA_POINTS if world.kind == "kafka" else DIRECTORY_POINTS
-    deaths = [Placed(point, random_.randint(1, 4), how) for point, how in points for _ in range(rounds)]
+    points = points or (KAFKA_POINTS if world.kind == "kafka" else DIRECTORY_POINTS)
+    deaths = [
+        Placed(point, random_.randint(1, {"chunk": 12, "restore": 2}.get(point, 3 if point in OPENING else 5)))
+        for point in points
+        for _ in range(rounds)
+    ]
     random_.shuffle(deaths)
+    while deaths[0].point == "restore":  # of nothing
+        deaths.append(deaths.pop(0))
     return deaths
 
 
-def _runs(deaths: Sequence[Placed], seed: int) -> Iterator[tuple[Placed, How]]:
-    """Each death with what its run is told; the same for the same seed, whatever else is switched off."""
+def told(death: Placed, rhythm: int, **more: int) -> How:
+    """A run that dies there. With all lanes awake each has something to commit."""
+    quiet = None if "one-lane" in death.point else rhythm
+    chunk = CHUNK if death.point == "chunk" else None
+    return How(die=str(death), how=death.how, pace=PACE, rhythm=quiet, chunk=chunk, **more)
+
+
+def die_placed(flow: Flow, deaths: Sequence[Placed], *, seed: int = 0, workers: int = 1) -> None:
     for number, death in enumerate(deaths):
-        # with all lanes awake every epoch has several of them
-        rhythm = None if death.point == "one-lane" else seed * 1000 + number
-        yield death, How(die=f"{death.point}:{death.epoch}", how=death.how, pace=PACE, rhythm=rhythm)
+        die_at(flow, death, told(death, seed * 1000 + number, workers=workers))
 
 
-def die_placed(world: World, flow: Flow, deaths: Sequence[Placed], *, processes: int = 1, seed: int = 0) -> None:
-    random_ = random.Random(seed)
-    for death, how in _runs(deaths, seed):
-        victim = random_.randrange(processes)
-        children = flow.start_all(how, processes, only=victim)
-        code = children[victim].wait()
-        assert _as_placed(death, children[victim]), (
-            f"it did not die at {death} but ended with {code}:\n{children[victim].stderr}"
-        )
-        _record(world, flow, str(death), children)
+def die_at(flow: Flow, death: Placed, how: How) -> None:
+    child = flow.start(how)
+    code = child.wait()
+    assert code == -9, f"it did not die at {death} but ended with {code}:\n{child.stderr}"
+    flow.died(str(death), child)
 
 
-def _as_placed(death: Placed, ended: Child) -> bool:
-    if death.how == "raise":
-        return ended.process.returncode == 1 and bool(ended.events("placed"))
-    return ended.process.returncode == -9
-
-
-def die_unpurged(world: World, flow: Flow, deaths: Sequence[Placed], *, seed: int, guarded: bool) -> str | None:
-    """`die_placed` and the run after it, without the purge and perhaps the guard; why it was refused, if it was."""
-    for death, how in _runs(deaths, seed):
-        child = flow.start(replace(how, keep_unfinished=True, unguarded=not guarded))
-        child.wait()
-        if not _as_placed(death, child):
-            return _reason(child)
-        _record(world, flow, str(death), [child])
-    child = flow.start(How(keep_unfinished=True, unguarded=not guarded))
-    if child.wait():
-        return _reason(child)
-    flow.settle([child])
-    return None
-
-
-def _reason(refused: Child) -> str:
-    assert refused.process.returncode == 1, f"exit code {refused.process.returncode}:\n{refused.stderr}"
-    assert not refused.events("placed"), f"it was not refused but died as it was told:\n{refused.stderr}"
-    return refused.stderr
-
-
-def die_at_random(world: World, flow: Flow, number: int, *, processes: int = 1, seed: int = 0) -> None:
+def die_at_random(flow: Flow, number: int, *, seed: int = 0, workers: int = 1) -> None:
     random_ = random.Random(seed)
     for death in range(number):
-        children = flow.start_all(How(pace=PACE, rhythm=seed * 1000 + death), processes)
-        die_after_a_while(world, flow, children, random_)
+        child = flow.start(How(pace=PACE, rhythm=seed * 1000 + death, workers=workers))
+        die_after_a_while(flow, child, random_)
 
 
-def die_after_a_while(world: World, flow: Flow, children: Sequence[Child], random_: random.Random) -> None:
-    """kill -9 to any process, 0.3 to 2.5 s after it has started or, mostly, after its first commit."""
-    victim = random_.choice(children)
+def die_after_a_while(flow: Flow, victim: Child, random_: random.Random, longest: float = 1.5) -> None:
+    """kill -9 some time after it has started or, mostly, after its first commit."""
     since = random_.choice(["started", "committed", "committed", "committed"])
-    pause = random_.uniform(0.3, 2.5)
+    pause = random_.uniform(0.05, longest)
     victim.wait_for(since)
     time.sleep(pause)
-    assert victim.process.poll() is None, f"it ended before it was killed:\n{victim.stderr}"
+    assert victim.alive, f"it ended before it was killed:\n{victim.stderr}"
     victim.kill()
-    _record(world, flow, f"{pause:.2f} s after {since}", children)
+    flow.died(f"{pause:.2f} s after {since}", victim)
 
 
-def _record(world: World, flow: Flow, moment: str, children: Sequence[Child]) -> None:
-    peers = wait_for_peers(children) if len(children) > 1 else ""
-    flow.died(moment, children, world.ahead(flow), peers)
+def lose_any_of(flow: Flow, processes: int, number: int, *, seed: int, how: How) -> None:
+    """So many processes at a time; now and then one is killed, and another is started."""
+    random_ = random.Random(seed)
+    for _ in range(number):
+        while len(flow.running) < processes:
+            flow.start(how)
+        victim = random_.choice(flow.running)
+        die_after_a_while(flow, victim, random_)

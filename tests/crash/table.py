@@ -39,20 +39,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         return
     terminalreporter.section("deaths")
     if config.getoption("--crash-full"):
-        columns = "{:<34} {:<28} {:>13} {:>12} {:>15} {:>6}"
-        terminalreporter.write_line(
-            columns.format("series", "died", "epochs closed", "output ahead", "records skipped", "peers")
-        )
+        columns = "{:<34} {:<28} {:>8} {:>11} {:>8}"
+        terminalreporter.write_line(columns.format("series", "died", "commits", "read again", "pause"))
         for death in deaths:
-            skipped = "-" if death.skipped is None else death.skipped
-            terminalreporter.write_line(
-                columns.format(death.series, death.moment, death.closed, death.ahead, skipped, death.peers)
-            )
-    epochs, skipped = sum(death.closed for death in deaths), sum(death.skipped or 0 for death in deaths)
-    useful = sum(bool(death.skipped) for death in deaths)
+            pause = "-" if death.pause is None else f"{death.pause:.1f} s"
+            terminalreporter.write_line(columns.format(death.series, death.moment, death.commits, death.again, pause))
     for verdict in verdicts:
         terminalreporter.write_line(verdict)
+    commits, again = sum(death.commits for death in deaths), sum(death.again for death in deaths)
     terminalreporter.write_line(
-        f"{len(deaths)} deaths, {epochs} epochs closed before them; after {useful} of them output was out which the"
-        f" store did not know: {skipped} records, skipped"
+        f"{len(deaths)} deaths, {commits:,} commits of lanes by the runs that died, {again:,} records read again"
     )

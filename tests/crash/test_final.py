@@ -1,39 +1,30 @@
-"""The final snapshot comes once, however the polls around the end of the input fall."""
+"""The final snapshots come once, wherever in their commit a run dies, and however often it is started again."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
-from sluiceway.schemas.lane import LaneOutput, OutRecord
-from sluiceway.topics.kafka import TopicInfo
-from sluiceway.topics.kafka_writer import KafkaOutput, TransactionalLane
-from tests.support import Topics, read_committed
+from tests.crash.conftest import Exact, Watched, fast
+from tests.crash.harness import How
+from tests.crash.series import CHUNK, Placed, die_at
+from tests.crash.worlds import World
 
-END = 10
-
-
-@pytest.fixture
-def starters() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(1, "lane-start") as pool:
-        yield pool
+POINTS = {
+    "kafka": ("final-produced", "final-states", "final-record", "final-in-commit", "end", "final-soon", "end"),
+    "directory": ("final-synced", "final-in-sql", "end", "final-soon", "end"),
+}
 
 
-def test_a_committed_final_stays_committed(kafka: str, topics: Topics, starters: ThreadPoolExecutor) -> None:
-    """A directory's end is a poll of its own, so an epoch may close at the last record but before the end.
-
-    Three runs from the same checkpoint: one got its final snapshot out, one died just before the end, one finishes.
-    """
-    name = topics("selections")
-    info = TopicInfo(name, "", 1, 1_000_000, readable=True, writable=True)
-    output = KafkaOutput(topics.group("flow"), kafka, {}, {"selections": info}, name, 60.0)
-    for end in (True, False, True):
-        lane = TransactionalLane(0, output, starters)
-        final = [OutRecord(END, b"flow/stream", b"final")] if end else []
-        lane.write(LaneOutput(0, 0, END, end, selections=[OutRecord(3, b"flow/stream", b"interval")], finals=final))
-        lane.commit()
-        lane.close()
-    [records] = read_committed(kafka, name).values()
-    assert [record.value for record in records] == [b"interval", b"final"]
+@pytest.mark.parametrize("world", fast("kafka"), indirect=True)
+def test_final_snapshots_come_once(world: World, tmp_path: Path, watched: Watched, exact: Exact) -> None:
+    """Each death lets at most one more lane come to its end, so the next still has one to die in."""
+    flow = watched(world.flow("final", tmp_path))
+    for point in POINTS[world.kind]:
+        die_at(flow, Placed(point, 1), How(die=f"{point}:1", chunk=CHUNK))
+    flow.finish()
+    exact(world, flow)
+    flow.finish()
+    assert "has come to the end of its input already" in flow.children[-1].stderr
+    exact(world, flow)

@@ -13,7 +13,7 @@ from tests.crash.series import Placed, die_at_random, die_placed, placed_everywh
 from tests.crash.workload import Width
 from tests.crash.worlds import DirectoryWorld, KafkaWorld, Learns, World
 
-SIZE = 700
+SIZE = 1000
 """Records a lane."""
 KINDS = {
     "growing": Learns("stsd", {"proportion": 0.3, "lam": 10.0}, Width(features=6000, present=120)),
@@ -39,8 +39,8 @@ def test_learners_of_each_kind(
 ) -> None:
     world = world_of
     flow = watched(world.flow(learns.operator, tmp_path))
-    die_placed(world, flow, placed_everywhere(world, 1, seed=12) if crash_full else [Placed("committed", 3)], seed=12)
-    die_at_random(world, flow, 3 if crash_full else 1, seed=13)
+    die_placed(flow, placed_everywhere(world, 1, seed=12) if crash_full else [Placed("committed", 3)], seed=12)
+    die_at_random(flow, 3 if crash_full else 1, seed=13)
     kept = [orjson.loads(record.value or b"")["n_selected"] for record in world.read(flow)["selections"][0]]
     flow.finish()
     exact(world, flow)

@@ -1,4 +1,4 @@
-"""Stops, pauses and second starts: a stop is a pause, a zombie is harmless, and one store serves one running flow."""
+"""Stops, stalls and second starts: a stop is a pause, and who has lost a lane does no harm."""
 
 from __future__ import annotations
 
@@ -12,115 +12,167 @@ from tests.crash.compare import count, prefix_differences
 from tests.crash.conftest import Exact, Watched, fast
 from tests.crash.harness import Flow, How
 from tests.crash.series import PACE
-from tests.crash.worlds import NAME, DirectoryWorld, KafkaWorld, World
+from tests.crash.workload import LANES
+from tests.crash.worlds import DirectoryWorld, KafkaWorld, World
 
 full = pytest.mark.crash(full=True)
 
 
-def _stop(flow: Flow, processes: int, told: int, number: signal.Signals, rhythm: int) -> None:
-    children = flow.start_all(How(pace=PACE, rhythm=rhythm), processes)
-    children[told].wait_for("committed", 2)
-    children[told].send(number)
-    for child in children:
-        child.ends(0, timeout=20)
-    assert "stopped at a checkpoint" in children[told].stderr
-    assert flow.is_clean
+def _stop(flow: Flow, number: signal.Signals, rhythm: int) -> None:
+    child = flow.start(How(pace=PACE, rhythm=rhythm))
+    child.wait_for("committed", 4)
+    child.send(number)
+    child.ends(0, timeout=20)
+    assert "stopped, everything committed" in child.stderr
+    assert child.wasted == 0
 
 
-@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=full)])
-def test_signals_pause(world: World, processes: int, tmp_path: Path, watched: Watched, exact: Exact) -> None:
-    """SIGTERM and SIGINT to any process: all exit 0, nothing final is said, and going on gives the same output."""
-    flow = watched(world.flow(f"signals {processes}", tmp_path))
+def test_signals_pause(world: World, tmp_path: Path, watched: Watched, exact: Exact) -> None:
+    """SIGTERM and SIGINT: exit 0, all that was read is committed, nothing final is said, going on is exact."""
+    flow = watched(world.flow("signals", tmp_path))
     for number in (signal.SIGTERM, signal.SIGINT):
-        for told in range(processes):
-            _stop(flow, processes, told, number, rhythm=told)
-            found = world.read(flow)
-            assert count(found) > 0
-            assert not prefix_differences(world.expected, found)
-            assert not any(
-                b'"reason":"final"' in (record.value or b"") for lane in found["selections"].values() for record in lane
-            )
-    flow.finish(processes=processes)
-    assert flow.is_clean
+        _stop(flow, number, rhythm=number)
+        found = world.read(flow)
+        assert count(found) > 0
+        assert not prefix_differences(world.expected, found)
+        assert not any(
+            b'"reason":"final"' in (record.value or b"") for lane in found["selections"].values() for record in lane
+        )
+    flow.finish()
     exact(world, flow)
 
 
 @full
 def test_graceful_restarts(world: World, tmp_path: Path, watched: Watched, exact: Exact) -> None:
     flow = watched(world.flow("graceful restarts", tmp_path))
-    for number, processes in enumerate([1, 2, 2, 1]):
-        _stop(flow, processes, number % processes, signal.SIGTERM, rhythm=number)
+    for number in range(6):
+        _stop(flow, signal.SIGTERM, rhythm=number)
     flow.finish()
     flow.finish()  # at the end: nothing is left to say
     exact(world, flow)
 
 
-@pytest.mark.parametrize("world", fast("directory"), indirect=True)
-def test_a_second_start_is_refused(world: World, tmp_path: Path, watched: Watched, exact: Exact) -> None:
-    """While a flow is stopped by SIGSTOP its successor on the same store is told who holds it; then it goes on."""
-    flow = watched(world.flow("second start", tmp_path))
+def test_a_second_start_is_refused(
+    directories: DirectoryWorld, tmp_path: Path, watched: Watched, exact: Exact
+) -> None:
+    """A flow that writes directories is one process: while it lives, even frozen, a second is told who has them."""
+    flow = watched(directories.flow("second start", tmp_path))
     sleeper = flow.start(How(pace=PACE))
     sleeper.wait_for("committed")
-    sleeper.send(signal.SIGSTOP)
-    second = flow.start()
-    second.ends(1)
-    assert f"in use by process {sleeper.pid} on" in second.stderr
+    for frozen in (False, True):
+        if frozen:
+            sleeper.send(signal.SIGSTOP)
+        second = flow.start()
+        second.ends(1)
+        assert f"in use by process {sleeper.pid} on" in second.stderr
+        assert "Traceback" not in second.stderr
     sleeper.send(signal.SIGCONT)
-    time.sleep(0.5)
-    sleeper.send(signal.SIGTERM)
-    sleeper.ends(0, timeout=20)
+    sleeper.wait_for("committed", sleeper.commits + 2)
+    sleeper.stop()
     flow.finish()
-    exact(world, flow)
+    exact(directories, flow)
 
 
-@pytest.mark.parametrize("point", ["produced", pytest.param("committed", marks=full), pytest.param("idle", marks=full)])
-def test_a_zombie_is_fenced(broker: KafkaWorld, point: str, tmp_path: Path, watched: Watched, exact: Exact) -> None:
-    """With another store a successor may take over (`--adopt`); what the zombie does after that is never seen."""
-    flow = watched(broker.flow(f"zombie {point}", tmp_path))
-    zombie = flow.start(How(pace=PACE) if point == "idle" else How(die=f"{point}:3", how="stop", pace=PACE))
+@pytest.mark.parametrize("point", ["produced", pytest.param("record", marks=full), pytest.param("idle", marks=full)])
+@pytest.mark.parametrize("member", ["one", pytest.param(None, marks=full)], ids=["static", "dynamic"])
+def test_a_zombie_does_no_harm(
+    broker: KafkaWorld, point: str, member: str | None, tmp_path: Path, watched: Watched, exact: Exact
+) -> None:
+    """Frozen, its lanes go to a successor, by its own name or after its session; then it wakes up."""
+    flow = watched(broker.flow(f"zombie {point} {member}", tmp_path, member=member))
+    zombie = flow.start(How(pace=PACE) if point == "idle" else How(die=f"{point}:9", how="stop", pace=PACE))
     if point == "idle":
-        zombie.wait_for("committed", 3)
+        zombie.wait_for("committed", 9)
         zombie.send(signal.SIGSTOP)
     else:
         zombie.wait_until_stopped()
-    other = tmp_path / "other.store"
-    refused = flow.start(store=other)
-    refused.ends(1)
-    assert "--adopt" in refused.stderr
-    assert "is new" in refused.stderr
-    successor = flow.start(How(adopt=True), store=other)
-    successor.ends(0)
-    exact(broker, flow)
+    successor = flow.start(How(pace=PACE))
+    successor.wait_for_lanes(LANES)
     zombie.send(signal.SIGCONT)
-    zombie.ends(1, timeout=60)
-    assert f"another process has taken over the flow {NAME!r}" in zombie.stderr
+    if member is None:
+        zombie.wait_for("lost")  # it goes on as one of two
+        time.sleep(2.0)
+        zombie.stop()
+    else:
+        zombie.ends(1, timeout=60)
+        assert "cannot be a member" in zombie.stderr
     assert "Traceback" not in zombie.stderr
+    flow.finish()
     exact(broker, flow)
 
 
-def test_a_stall_says_that_the_transaction_timed_out(
+@full
+def test_a_zombie_that_wakes_after_the_end(
     broker: KafkaWorld, tmp_path: Path, watched: Watched, exact: Exact
 ) -> None:
+    flow = watched(broker.flow("late zombie", tmp_path, member=None))
+    zombie = flow.start(How(die="produced:9", how="stop", pace=PACE))
+    zombie.wait_until_stopped()
+    flow.start().ends(0)
+    exact(broker, flow)
+    zombie.send(signal.SIGCONT)
+    zombie.ends(0, timeout=60)
+    exact(broker, flow)
+
+
+def test_a_stall_beyond_the_transaction(
+    broker: KafkaWorld, tmp_path: Path, watched: Watched, exact: Exact
+) -> None:
+    """The broker aborts the transaction of a lane that stands still; the lane is opened again, the others go on."""
     flow = watched(broker.flow("stall", tmp_path))
-    child = flow.start(How(die="produced:3", how="stop", pace=PACE, transaction_seconds=8.0))
+    child = flow.start(How(die="produced:5", how="stall", stall_seconds=18, pace=1, transaction_seconds=3.0))
+    child.wait_for("placed")
+    child.wait_for("failed", timeout=60)
+    [failed] = child.events("failed")
+    assert "the transaction timed out" in failed["problem"]
+    before = child.commits
+    lane = failed["lane"]
+    child.wait_until(lambda: any(e["lane"] == lane for e in child.events("committed")[before:]), "the lane's commit")
+    others = [event for event in child.events("committed") if event["lane"] != lane]
+    assert len(others) > 40, "the other lanes stood still too"
+    child.stop()
+    flow.finish()
+    exact(broker, flow)
+
+
+@full
+def test_a_frozen_process_outlives_its_transactions(
+    broker: KafkaWorld, tmp_path: Path, watched: Watched, exact: Exact
+) -> None:
+    """Frozen until broker and group have given it up; woken up it opens its lanes again and goes on."""
+    flow = watched(broker.flow("frozen", tmp_path, member=None))
+    child = flow.start(How(die="produced:5", how="stop", pace=PACE, transaction_seconds=8.0))
     child.wait_until_stopped()
     assert broker.unfinished(flow)
     deadline = time.monotonic() + 40
     while broker.unfinished(flow):
         assert time.monotonic() < deadline, "the broker does not abort the transaction"
         time.sleep(0.2)
+    before = child.commits
     child.send(signal.SIGCONT)
-    child.ends(1, timeout=60)
-    assert "the transaction timed out" in child.stderr
-    assert "Traceback" not in child.stderr
+    child.wait_for("committed", before + 8)
+    child.stop()
     flow.finish()
     exact(broker, flow)
 
 
-@pytest.mark.parametrize("processes", [1, 2])
-def test_an_exception_is_told(directories: DirectoryWorld, processes: int, tmp_path: Path, watched: Watched) -> None:
-    flow = watched(directories.flow(f"exception {processes}", tmp_path))
-    children = flow.start_all(How(die="one-lane:2", how="raise", pace=PACE), processes, only=0)
-    for child in children:
-        child.ends(1)
-    assert "placed at one-lane" in children[0].stderr
+@pytest.mark.parametrize("world", fast("kafka"), indirect=True)
+def test_an_exception_parks_a_lane(world: World, tmp_path: Path, watched: Watched, exact: Exact) -> None:
+    """It is told, the other lanes come to their end, the process ends with 1; the next one makes up for it."""
+    flow = watched(world.flow("exception", tmp_path))
+    point = "states" if world.kind == "kafka" else "in-sql"
+    child = flow.start(How(die=f"{point}:6", how="raise", pace=60))
+    child.ends(1)
+    assert f"placed at {point}" in child.stderr
+    [failed] = child.events("failed")
+    assert f"lane {failed['lane']} is parked" in child.stderr
+    found = world.read(flow)
+    for carries, lanes in world.expected.items():
+        for lane, records in lanes.items():
+            if lane == failed["lane"]:
+                assert list(found[carries][lane]) == list(records[: len(found[carries][lane])])
+            else:
+                assert list(found[carries][lane]) == list(records)
+    assert len(found["predictions"][failed["lane"]]) < len(world.expected["predictions"][failed["lane"]])
+    flow.finish()
+    exact(world, flow)

@@ -1,34 +1,36 @@
 """Where a crashed flow reads and writes: Kafka topics or directories, with the output of a run that was not disturbed.
 
 The reference run and every crashed run read the same input and have the same flow name, since both appear in the
-output's bytes; output topics and store are each run's own. The name also names the consumer group, which knows how much
-output is out, so the group is deleted before a flow begins anew.
+output's bytes; output topics and state are each run's own. The name also names the flow's groups: what they know of an
+earlier flow is removed before another begins.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
-import pickle
 import random
 import threading
+import time
+import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 import orjson
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from tests.crash.compare import Out, Output, count, differences
-from tests.crash.harness import Flow, positions, resume_epoch, store_partitions, store_rows
+from tests.crash.harness import Flow
 from tests.crash.workload import LANES, NARROW, Width, lane_lines, lane_messages
 from tests.support import Topics, produce, read_committed
 
-NAME = "crash" + os.environ.get("PYTEST_XDIST_WORKER", "")
-"""Each process of a parallel test run has its own: they may share a broker."""
 CARRIES = ("selections", "predictions", "dead_letters")
 EMIT = "[emit]\nevery = 25\non_change = true\nmin_gap = 5\ntop = 20"
+SESSION_MS = 6000
+"""So soon a killed member's lanes move on; the least that brokers allow."""
+STATIC = "one"
+"""The one process of a flow that is always the same member: its successor has the lanes at once."""
 
 
 class Learns(NamedTuple):
@@ -47,11 +49,14 @@ OFS = Learns()
 
 
 def write_settings(
-    file: Path, name: str, topics: Mapping[str, str], delivery: str, stop: str = "end", learns: Learns = OFS
+    file: Path, name: str, topics: Mapping[str, str], *, stop: str = "end", learns: Learns = OFS, member: str | None = None
 ) -> None:
+    """`member` makes the process a static one."""
     lines = [f'[flow]\nname = "{name}"\n[topics]']
     lines += [f'{carries} = "{url}"' for carries, url in topics.items()]
-    lines += [f'[input]\nstop = "{stop}"', f'[output]\ndelivery = "{delivery}"']
+    lines += [f'[kafka]\n"session.timeout.ms" = {SESSION_MS}']
+    lines += [] if member is None else [f'"group.instance.id" = "{member}"']
+    lines += [f'[input]\nstop = "{stop}"']
     file.write_text("\n".join([*lines, *learns.settings(), EMIT, ""]))
 
 
@@ -61,14 +66,11 @@ class World(Protocol):
     kind: str
     expected: Output
 
-    def flow(self, series: str, place: Path, *, delivery: str = "exactly-once") -> Flow:
+    def flow(self, series: str, place: Path, *, member: str | None = STATIC) -> Flow:
         """A flow that has never run, with output topics of its own."""
 
     def read(self, flow: Flow) -> Output:
         """What a reader that knows nothing of us finds."""
-
-    def ahead(self, flow: Flow) -> int:
-        """By how much the output is ahead of the store."""
 
 
 def check_reference(expected: Output) -> None:
@@ -100,6 +102,8 @@ class KafkaWorld:
     kind = "kafka"
     stop = "end"
     learns = OFS
+    in_directories: tuple[str, ...] = ()
+    """Outputs that are written elsewhere."""
 
     def __init__(self, bootstrap: str, place: Path, size: int, learns: Learns = OFS) -> None:
         self.learns = learns
@@ -107,9 +111,13 @@ class KafkaWorld:
         produce_all(bootstrap, self.input, size, learns.width)
         self.take_reference(place)
 
-    def _make_input(self, bootstrap: str) -> None:
+    def _reach(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
         self.topics = Topics(bootstrap)
+        self.name = f"crash-{uuid.uuid4().hex[:8]}"
+
+    def _make_input(self, bootstrap: str) -> None:
+        self._reach(bootstrap)
         self.input = self.topics("instances", LANES)
         self.input_url = f"kafka://{bootstrap}/{self.input}"
 
@@ -119,28 +127,55 @@ class KafkaWorld:
         self.expected: Output = self.read(reference)
         check_reference(self.expected)
 
-    def flow(self, series: str, place: Path, *, delivery: str = "exactly-once", selections: str | None = None) -> Flow:
-        self.forget_group(NAME)
-        return self.named_flow(NAME, series, place, delivery, selections)
+    def flow(self, series: str, place: Path, *, member: str | None = STATIC, selections: str | None = None) -> Flow:
+        """With `member` each run is the same member of the group; without, one of many."""
+        self.forget_groups(self.name, static=member is not None)
+        return self.named_flow(self.name, series, place, member, selections)
 
     def named_flow(
-        self, name: str, series: str, place: Path, delivery: str = "exactly-once", selections: str | None = None
+        self, name: str, series: str, place: Path, member: str | None = STATIC, selections: str | None = None
     ) -> Flow:
-        outputs = {carries: self.topics(carries, LANES) for carries in CARRIES if carries != "selections"}
-        outputs["selections"] = selections or self.topics("selections", LANES)
-        urls = {carries: f"kafka://{self.bootstrap}/{topic}" for carries, topic in outputs.items()}
         file = place / f"{series.replace(' ', '-')}.toml"
-        write_settings(file, name, {"instances": self.input_url, **urls}, delivery, self.stop, self.learns)
-        return Flow(file, file.with_suffix(".store"), name, f"kafka {series}", outputs)
+        outputs, urls = {}, {"instances": self.input_url}
+        for carries in CARRIES:
+            if carries in self.in_directories:
+                outputs[carries] = str(place / f"{file.stem}-{carries}")
+                urls[carries] = f"dir:{outputs[carries]}"
+            else:
+                shared = selections if carries == "selections" else None
+                outputs[carries] = shared or self.topics(carries, LANES)
+                urls[carries] = f"kafka://{self.bootstrap}/{outputs[carries]}"
+        state = self.topics("state", LANES, {"cleanup.policy": "compact"})
+        urls["state"] = f"kafka://{self.bootstrap}/{state}"
+        write_settings(file, name, urls, stop=self.stop, learns=self.learns, member=member)
+        return Flow(file, name, f"{self.kind} {series}", outputs)
 
-    def forget_group(self, name: str) -> None:
-        for done in self.topics.admin.delete_consumer_groups([name], request_timeout=30).values():
-            with contextlib.suppress(KafkaException):  # it has never been
-                done.result(30)
+    def forget_groups(self, name: str, *, static: bool = False) -> None:
+        """What the flow's group has been told, and, unless their successor takes their place, members of before."""
+        self._forget(name)
+        if not static:
+            self._forget(f"{name}.members")
+
+    def _forget(self, group: str) -> None:
+        """A member that was killed keeps the group until its session is over."""
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                self.topics.admin.delete_consumer_groups([group], request_timeout=30)[group].result(30)
+            except KafkaException as problem:
+                if problem.args[0].code() == KafkaError.NON_EMPTY_GROUP and time.monotonic() < deadline:
+                    time.sleep(0.2)
+                    continue
+                if problem.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
+                    raise
+            return
 
     def read(self, flow: Flow) -> Output:
-        found: dict[str, dict[int, list[Out]]] = {}
+        found: dict[str, Mapping[int, list[Out]]] = {}
         for carries in CARRIES:
+            if carries in self.in_directories:
+                found[carries] = read_directory(Path(flow.outputs[carries]))
+                continue
             partitions = read_committed(self.bootstrap, flow.outputs[carries])
             found[carries] = {
                 lane: [Out(record.key, record.value, tuple(record.headers)) for record in records]
@@ -152,23 +187,6 @@ class KafkaWorld:
             for lane, records in found["selections"].items()
         }
         return found
-
-    def progress_topic(self, flow: Flow) -> str:
-        """The topic by whose partitions the flow's group counts: the input."""
-        return self.input
-
-    def ahead(self, flow: Flow) -> int:
-        # a death between sending the offsets and committing them leaves them undecided until somebody fences the dead:
-        # the broker answers only for the decided ones, and only to a reader that does not insist on the others
-        settings = {"bootstrap.servers": self.bootstrap, "group.id": flow.name, "isolation.level": "read_uncommitted"}
-        consumer = Consumer({**settings, "log_level": 0})
-        try:
-            places = [TopicPartition(self.progress_topic(flow), lane) for lane in range(LANES)]
-            out = consumer.committed(places, timeout=30)
-        finally:
-            consumer.close()
-        stands = positions(flow.store, flow.name)
-        return sum(place.offset - stands.get(lane, 0) for lane, place in enumerate(out) if place.offset >= 0)
 
     def unfinished(self, flow: Flow) -> bool:
         """Whether a transaction hides records in any output partition."""
@@ -215,10 +233,19 @@ class LiveKafkaWorld(KafkaWorld):
             ending.wait(0.25)
 
 
+def read_directory(directory: Path) -> dict[int, list[Out]]:
+    """Complete lines: what stands after the last end of line is not there yet."""
+    return {
+        lane: [Out(None, line) for line in (directory / f"part-{lane:05d}.jsonl").read_bytes().split(b"\n")[:-1]]
+        for lane in range(LANES)
+    }
+
+
 class DirectoryWorld:
     """Input and output in directories."""
 
     kind = "directory"
+    name = "crash"
     learns = OFS
 
     def __init__(self, place: Path, size: int, learns: Learns = OFS) -> None:
@@ -232,56 +259,25 @@ class DirectoryWorld:
         self.expected: Output = self.read(reference)
         check_reference(self.expected)
 
-    def flow(self, series: str, place: Path, *, delivery: str = "exactly-once") -> Flow:
+    def flow(self, series: str, place: Path, *, member: str | None = STATIC) -> Flow:
+        """One process, no group: there are no members."""
         file = place / f"{series.replace(' ', '-')}.toml"
         outputs = {carries: str(place / f"{file.stem}-{carries}") for carries in CARRIES}
         urls = {carries: f"dir:{path}" for carries, path in outputs.items()}
-        write_settings(file, NAME, {"instances": self.input_url, **urls}, delivery, learns=self.learns)
-        return Flow(file, file.with_suffix(".store"), NAME, f"directory {series}", outputs)
-
-    def _file(self, flow: Flow, carries: str, lane: int) -> Path:
-        return Path(flow.outputs[carries]) / f"part-{lane:05d}.jsonl"
+        write_settings(file, self.name, {"instances": self.input_url, **urls}, learns=self.learns)
+        return Flow(file, self.name, f"{self.kind} {series}", outputs)
 
     def read(self, flow: Flow) -> Output:
-        """Complete lines: what stands after the last end of line is not there yet."""
-        return {
-            carries: {
-                lane: [Out(None, line) for line in self._file(flow, carries, lane).read_bytes().split(b"\n")[:-1]]
-                for lane in range(LANES)
-            }
-            for carries in CARRIES
-        }
-
-    def ahead(self, flow: Flow) -> int:
-        """Bytes of output after the checkpoint."""
-        before = resume_epoch(flow.store)
-        with store_partitions(flow.store) as partitions:
-            rows = store_rows(partitions, "select step_id, state_key, snap_epoch, ser_change from snaps")
-        newest: dict[int, tuple[int, int]] = {}
-        for step, key, epoch, state in rows:
-            if step == f"{flow.name}.sink" and epoch < before and state is not None:
-                written = sum(pickle.loads(state)[0].values())
-                newest[int(key)] = max(newest.get(int(key), (-1, -1)), (epoch, written))
-        stands = sum(
-            path.stat().st_size
-            for carries in CARRIES
-            for lane in range(LANES)
-            if (path := self._file(flow, carries, lane)).exists()
-        )
-        return stands - sum(written for _, written in newest.values())
+        return {carries: read_directory(Path(flow.outputs[carries])) for carries in CARRIES}
 
 
 class DirectoryToKafkaWorld(KafkaWorld):
-    """Input in directories, output on the broker: with no input topic, the group counts by an output's partitions."""
+    """Input in directories, output on the broker: with no input topic, no group is told of positions."""
 
     def __init__(self, bootstrap: str, place: Path, size: int) -> None:
-        self.bootstrap = bootstrap
-        self.topics = Topics(bootstrap)
+        self._reach(bootstrap)
         self.input_url = write_all(place / "instances", size)
         self.take_reference(place)
-
-    def progress_topic(self, flow: Flow) -> str:
-        return flow.outputs["selections"]
 
 
 class KafkaToDirectoryWorld(DirectoryWorld):
@@ -293,6 +289,12 @@ class KafkaToDirectoryWorld(DirectoryWorld):
         produce_all(bootstrap, topic, size)
         self.input_url = f"kafka://{bootstrap}/{topic}"
         self.take_reference(place)
+
+
+class BothOutputsWorld(KafkaWorld):
+    """Input and most of the output on the broker, predictions in a directory: one process, the state on the broker."""
+
+    in_directories = ("predictions",)
 
 
 def verify(world: World, flow: Flow) -> str:

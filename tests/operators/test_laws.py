@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from itertools import pairwise
 from typing import Any
 
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from sluiceway.operators import registry
 from sluiceway.operators.contract import Learner
 from sluiceway.schemas.batch import InstanceBatch
+from sluiceway.schemas.state import pack, unpack
 
 from .streams import SHAPES, Record, allowed, alone, batch_of, budget, long_stream, split, stream
 
@@ -164,13 +164,13 @@ def test_restoring_changes_nothing(
     going_on = make(name, variant, k)
     going_on.learn_many(batch_of(records[:at]))
     state = going_on.state()
-    kept = pickle.dumps(state)
-    restored = type(going_on).from_state(pickle.loads(kept))
+    kept = pack(state)
+    restored = type(going_on).from_state(unpack(kept))
     assert same(restored, going_on)
     rest = batch_of(records[at:])
     np.testing.assert_array_equal(restored.prequential(rest), going_on.prequential(rest))
     assert same(restored, going_on)
-    assert pickle.dumps(state) == kept, "the state shares something with the model"
+    assert pack(state) == kept, "the state shares something with the model"
     assert_builtins(state)
 
 
@@ -208,7 +208,7 @@ def test_batching_changes_nothing_in_the_long_run(name: str, variant: dict[str, 
 def test_restoring_changes_nothing_in_the_long_run(name: str, variant: dict[str, Any]) -> None:
     going_on, restored = make_large(name, variant), make_large(name, variant)
     for start in range(0, len(LONG), 250):
-        restored = type(restored).from_state(pickle.loads(pickle.dumps(restored.state())))
+        restored = type(restored).from_state(unpack(pack(restored.state())))
         piece = LONG.slice(start, start + 250)
         np.testing.assert_array_equal(restored.prequential(piece), going_on.prequential(piece))
         assert same(restored, going_on)
@@ -295,7 +295,7 @@ def test_state_does_not_follow_the_number_of_names(name: str, variant: dict[str,
             names = tuple(f"n{part}-{i}" for i in range(300))
             rows = np.arange(301)
             model.learn_many(InstanceBatch.from_csr(rows, np.arange(300), np.ones(300), [1] * 300, names=names))
-        sizes.append(len(pickle.dumps(model.state())))
+        sizes.append(len(pack(model.state())))
     # no room in the ball for more than a feature or two, or a threshold that frees it: it may hold now more, now fewer
     if variant.get("beta", np.inf) < 4 or name == "fobos":
         assert len(model.state()["names"]) <= 50

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluiceway.schemas.columns import SparseColumn
+from sluiceway.schemas.state import pack, unpack
 
 from .cases import SELECTORS, alike, each, law, make, names_of
 from .streams import SHAPES, split, stream
@@ -113,13 +113,13 @@ def test_restoring_changes_nothing(name: str, variant: dict[str, Any], shape: st
     going_on.begin(target)
     going_on.learn_features(names[:at], columns[:at])
     state = going_on.state()
-    kept = pickle.dumps(state)
-    restored = type(going_on).from_state(pickle.loads(kept))
+    kept = pack(state)
+    restored = type(going_on).from_state(unpack(kept))
     assert alike(restored, going_on)
     rest = names[at:], columns[at:]
     assert restored.learn_features(*rest) == going_on.learn_features(*rest)
     assert alike(restored, going_on)
-    assert pickle.dumps(state) == kept, "the state shares something with the model"
+    assert pack(state) == kept, "the state shares something with the model"
     assert_builtins(state)
 
 
@@ -191,10 +191,10 @@ def test_what_is_selected_is_in_order_and_there(name: str, variant: dict[str, An
 @law(5)
 def test_state_follows_the_columns_held_not_those_seen(name: str, variant: dict[str, Any]) -> None:
     model = learnt(name, variant, count=20)
-    held = len(pickle.dumps(model.state()))
+    held = len(pack(model.state()))
     for part in range(3):
         model.learn_features([f"constant-{part}-{i}" for i in range(200)], np.ones((200, model.rows)))
-    assert len(pickle.dumps(model.state())) <= held + 20
+    assert len(pack(model.state())) <= held + 20
     assert model.metrics()["constant"] >= 600
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from sluiceway.operators.kernels.keys import feature_keys
 from sluiceway.operators.selectors.saola import Saola
 from sluiceway.operators.selectors.saola_stream import SaolaStream
 from sluiceway.schemas.batch import InstanceBatch
+from sluiceway.schemas.state import pack, unpack
 
 from . import oracles
 
@@ -166,7 +166,7 @@ def test_batching_and_restoring_change_nothing(make: Any, params: dict[str, Any]
     while at < len(records):
         size = int(rng.choice([1, 2, 5, 17]))
         pieces.learn_many(batch_of(records[at : at + size]))
-        pieces = make.from_state(pickle.loads(pickle.dumps(pieces.state())))
+        pieces = make.from_state(unpack(pack(pieces.state())))
         at += size
     for record in records:
         if record["y"] is not None:

@@ -15,8 +15,10 @@ from sluiceway.operators.contract import Learner
 from sluiceway.operators.stages.emission import Emit
 from sluiceway.operators.stages.lane import Lane
 from sluiceway.operators.stages.stream import StreamConfig
+from sluiceway.operators.stages.streams import StreamKind
 from sluiceway.schemas.decode import Decoder
 from sluiceway.schemas.lane import LaneOutput, OutRecord, RawPoll
+from sluiceway.schemas.state import StoredChange, StoredStream
 from tests.operators.streams import budget
 
 STEP = 10
@@ -89,12 +91,51 @@ class Given:
         self.dead_letters += output.dead_letters
 
 
+class Store:
+    """What a lane's commits have left, as a store would hold it."""
+
+    def __init__(self) -> None:
+        self.position: int | None = None
+        self.streams: dict[str, StoredStream] = {}
+        self._used: set[tuple[str, int]] = set()
+
+    def commit(self, lane: Lane) -> list[StoredChange]:
+        changes = lane.changes()
+        for name, birth, head, added, dropped in changes:
+            stored = self.streams.setdefault(name, StoredStream(birth, head))
+            assert stored.birth == birth
+            stored.head = head
+            for number in dropped:
+                del stored.pieces[number]  # only what was told of is taken back
+            numbers = {(name, number) for number in added}
+            assert not numbers & self._used, "a number came twice"
+            self._used |= numbers
+            stored.pieces.update(added)
+        self.position = lane.position
+        return changes
+
+    def lane(self, kind: StreamKind) -> Lane:
+        """One that goes on from here; it shares nothing with the store."""
+        lane = Lane(kind, TOPIC)
+        copies = {name: StoredStream(one.birth, one.head, dict(one.pieces)) for name, one in self.streams.items()}
+        lane.restore(self.position, copies)
+        return lane
+
+
+def put_away(lane: Lane, kind: StreamKind) -> Lane:
+    """A lane that goes on where a new one, never committed before, has come to."""
+    store = Store()
+    store.commit(lane)
+    return store.lane(kind)
+
+
 def run(config: StreamConfig, inputs: Sequence[RawPoll], restore_before: Sequence[int] = ()) -> Given:
-    """Feed a lane poll by poll, putting it away and waking it up from its state before some of them."""
-    decoder, lane, given = Decoder(8), Lane(config, TOPIC), Given()
+    """Feed a lane poll by poll, putting it away and waking it up from its store before some of them."""
+    decoder, lane, given, store = Decoder(8), Lane(config, TOPIC), Given(), Store()
     for number, raw in enumerate(inputs):
         if number in restore_before:
-            decoder, lane = Decoder(8), Lane.from_state(config, TOPIC, lane.state())
+            store.commit(lane)
+            decoder, lane = Decoder(8), store.lane(config)
         given.add(lane.process(decoder.decode(raw)))
     return given
 

@@ -10,7 +10,7 @@ from sluiceway.operators.stages.emission import Emit
 from sluiceway.operators.stages.lane import Lane
 from sluiceway.operators.stages.stream import StreamConfig
 from sluiceway.schemas.decode import Decoder
-from tests.stages.lanes import TOPIC, Given, config, message, parsed, polls, run
+from tests.stages.lanes import TOPIC, Given, config, message, parsed, polls, put_away, run
 
 Records = list[dict[str, Any]]
 
@@ -117,7 +117,7 @@ def test_a_lower_limit_holds_from_the_next_instance_on() -> None:
     first, second = polls([message("mail", record) for record in waiting + labels], (3,))
     lane = Lane(limited(3), TOPIC)
     lane.process(Decoder(8).decode(first))
-    lane = Lane.from_state(limited(2), TOPIC, lane.state())
+    lane = put_away(lane, limited(2))
     given = lane.process(Decoder(8).decode(second))
     assert [letter.offset for letter in given.dead_letters] == [40, 50]  # p and q were pushed out by s
     assert parsed(given.selections)[-1]["metrics"]["pending_evicted"] == 2

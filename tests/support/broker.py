@@ -29,29 +29,33 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ClusterMetadata
 
 ROOT = Path(__file__).resolve().parents[2]
 POM = ROOT / "docker" / "broker" / "pom.xml"
 LIBS = POM.parent / "libs"
 IMAGE = "apache/kafka:4.1.1"
+ATTEMPTS = 3
+"""How often other ports are tried when somebody was faster."""
 
-SETTINGS: Mapping[str, str] = {
+COMMON: Mapping[str, str] = {
     "process.roles": "broker,controller",
-    "node.id": "1",
     "controller.listener.names": "CONTROLLER",
     "inter.broker.listener.name": "PLAINTEXT",
+    "group.initial.rebalance.delay.ms": "0",
+    "auto.create.topics.enable": "false",
+    # a timed-out transaction is found within 1 s instead of 10
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+}
+
+ALONE: Mapping[str, str] = {
     # one node holds the only copy of everything
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
     "transaction.state.log.num.partitions": "1",
-    "group.initial.rebalance.delay.ms": "0",
-    "auto.create.topics.enable": "false",
     "broker.heartbeat.interval.ms": "500",
-    # a timed-out transaction is found within 1 s instead of 10
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     # everything is allowed until a test denies something
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
@@ -72,19 +76,21 @@ class BrokerFailed(RuntimeError):
     """All that a broker needs is here, and yet it did not start; the message ends with its log."""
 
 
-class Broker:
-    """One broker with its data in `directory`, at the same address for its whole life.
+class PortTaken(BrokerFailed):
+    """Somebody else listens where the broker should."""
 
-    >>> with Broker(tmp_path) as broker:       # doctest: +SKIP
-    ...     produce(broker.bootstrap, ...)
-    """
 
-    def __init__(self, directory: Path, port: int | None = None, settings: Mapping[str, str] | None = None) -> None:
+class Node:
+    """One Kafka process, broker and controller at once, with its data in `directory`."""
+
+    def __init__(self, directory: Path, number: int = 1, settings: Mapping[str, str] | None = None) -> None:
         self.directory = directory
+        self.number = number
         self.log = directory / "broker.log"
+        self.paused = False
         self._settings = dict(settings or {})
-        self._fixed_port = port
         self._ports = (0, 0)
+        self._voters = ""
         self._cluster = ""
         self._process: subprocess.Popen[bytes] | None = None
         self._watchdog: subprocess.Popen[bytes] | None = None
@@ -98,28 +104,25 @@ class Broker:
         return None if self._process is None else self._process.pid
 
     def running(self) -> bool:
+        """Whether there is a process; a paused one counts."""
         return self._process is not None and self._process.poll() is None
 
+    def place(self, ports: tuple[int, int], voters: str, cluster: str) -> None:
+        """Say where it listens to clients and to controllers, who elects the controller, and the cluster's id, which
+        counts for a directory that belongs to none yet."""
+        self._ports, self._voters, self._cluster = ports, voters, cluster
+
     def start(self, timeout: float = 60.0) -> str:
-        """Start, wait until it answers, return the bootstrap address."""
+        """Start, wait until it answers, return its address."""
         if self.running():
             return self.bootstrap
         libs = jars()
         self.directory.mkdir(parents=True, exist_ok=True)
-        for attempt in range(3):
-            if not self._ports[0] or attempt:
-                self._ports = _free_ports(self._fixed_port)
-            self._configure()
-            self._format(libs)
-            self._launch(libs)
-            try:
-                self._wait(timeout)
-            except _PortTaken:
-                if self._fixed_port is not None:
-                    raise
-                continue  # somebody was faster: other ports
-            return self.bootstrap
-        raise BrokerFailed(f"no free port after three attempts, see {self.log}")
+        self._configure()
+        self._format(libs)
+        self._launch(libs)
+        self._wait(timeout)
+        return self.bootstrap
 
     def stop(self, timeout: float = 20.0) -> None:
         """SIGTERM, then SIGKILL for a broker that does not go in time."""
@@ -137,9 +140,11 @@ class Broker:
     def pause(self) -> None:
         """SIGSTOP: connections stay open and nothing answers."""
         self._send(signal.SIGSTOP)
+        self.paused = True
 
     def resume(self) -> None:
         self._send(signal.SIGCONT)
+        self.paused = False
 
     def tail(self, lines: int = 30) -> str:
         """The last lines of the broker's log that tell something: no chatter, settings or stack frames."""
@@ -168,14 +173,18 @@ class Broker:
 
     def _configure(self) -> None:
         settings = {
-            **SETTINGS,
-            "broker.session.timeout.ms": str(COMING_BACK_MS if self._identity.exists() else SLOW_MS),
-            "controller.quorum.voters": f"1@127.0.0.1:{self._ports[1]}",
+            **COMMON,
+            "node.id": str(self.number),
+            "controller.quorum.voters": self._voters,
             **self._listeners(),
             "log.dirs": str(self.directory / "data"),
-            **self._settings,
+            **self._chosen(),
         }
         self._properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+
+    def _chosen(self) -> Mapping[str, str]:
+        """Settings that win over all others, read at each start."""
+        return self._settings
 
     def _listeners(self) -> Mapping[str, str]:
         client, controller = self._ports
@@ -190,7 +199,6 @@ class Broker:
             lines = self._identity.read_text().splitlines()
             self._cluster = next(line.partition("=")[2] for line in lines if line.startswith("cluster.id="))
             return
-        self._cluster = _new_cluster_id()
         command = _java(libs, "kafka.tools.StorageTool", "format", "-t", self._cluster, "-c", str(self._properties))
         if reason := _run(command):
             raise BrokerFailed(f"formatting {self.directory} failed:\n{reason}")
@@ -212,7 +220,7 @@ class Broker:
                 reason, log = f"it exited with {self._code()}", self.tail()
                 self._reap()
                 if "Address already in use" in log:
-                    raise _PortTaken(f"port {self._ports} is taken:\n{log}")
+                    raise PortTaken(f"port {self._ports} is taken:\n{log}")
                 break
             if _listening(self._ports[0]) and cluster_id(self.bootstrap, 2.0) == self._cluster:
                 return  # it is ours: another broker may hold the port
@@ -252,27 +260,62 @@ class Broker:
             if self._watchdog.stdin is not None:
                 self._watchdog.stdin.close()
         self._process = self._watchdog = None
+        self.paused = False
         atexit.unregister(self.kill)
 
 
-class _PortTaken(BrokerFailed):
-    pass
+class Broker(Node):
+    """A broker alone, at the same address for its whole life.
+
+    >>> with Broker(tmp_path) as broker:       # doctest: +SKIP
+    ...     produce(broker.bootstrap, ...)
+    """
+
+    def __init__(self, directory: Path, port: int | None = None, settings: Mapping[str, str] | None = None) -> None:
+        super().__init__(directory, settings=settings)
+        self._fixed_port = port
+
+    def start(self, timeout: float = 60.0) -> str:
+        """Start, wait until it answers, return the bootstrap address."""
+        for attempt in range(ATTEMPTS):
+            if not self._ports[0] or attempt:
+                client, controller = _free_ports(self._fixed_port)
+                self.place((client, controller), f"1@127.0.0.1:{controller}", new_cluster_id())
+            try:
+                return super().start(timeout)
+            except PortTaken:
+                if self._fixed_port is not None:
+                    raise  # else somebody was faster: other ports
+        raise BrokerFailed(f"no free port after {ATTEMPTS} attempts, see {self.log}")
+
+    def _chosen(self) -> Mapping[str, str]:
+        silence = COMING_BACK_MS if self._identity.exists() else SLOW_MS
+        return {**ALONE, "broker.session.timeout.ms": str(silence), **super()._chosen()}
 
 
-def _new_cluster_id() -> str:
+def new_cluster_id() -> str:
     while True:
         made = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         if not made.startswith("-"):  # Kafka's tool takes that for an option
             return made
 
 
-def cluster_id(bootstrap: str, timeout: float) -> str | None:
-    """The id of the cluster that really answers at this address, None if nothing does."""
+def metadata(bootstrap: str, timeout: float) -> ClusterMetadata | None:
+    """What the broker that really answers at this address knows of its cluster, None if nothing answers.
+
+    Each time by a new client: an old one may have found other brokers to ask, or lost them all.
+    """
     try:
         found = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(timeout=timeout)
     except KafkaException:
         return None
-    return found.cluster_id if found.brokers else None
+    return found if found.brokers else None
+
+
+def cluster_id(bootstrap: str, timeout: float) -> str | None:
+    """The id of the cluster that really answers at this address, None if nothing does."""
+    found = metadata(bootstrap, timeout)
+    return None if found is None else found.cluster_id
 
 
 def answers(bootstrap: str, timeout: float) -> bool:
@@ -343,6 +386,8 @@ def free_ports(count: int) -> list[int]:
     found: list[int] = []
     while len(found) < count:
         port = random.randint(15000, 32000)
+        if port in found:
+            continue
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(("127.0.0.1", port))
@@ -382,7 +427,9 @@ def container(port: int | None = None) -> Iterator[str]:
     client, _ = _free_ports(port)
     box = DockerContainer(IMAGE).with_bind_ports(client, client)
     settings = {
-        **SETTINGS,
+        **COMMON,
+        **ALONE,
+        "node.id": "1",
         "controller.quorum.voters": "1@127.0.0.1:9093",
         "listeners": f"PLAINTEXT://0.0.0.0:{client},CONTROLLER://127.0.0.1:9093",
         "advertised.listeners": f"PLAINTEXT://{box.get_container_host_ip()}:{client}",

@@ -157,14 +157,18 @@ class Topics:
         self._groups: list[str] = []
         self._ruled: set[tuple[ResourceType, str, ResourcePatternType]] = set()
 
-    def __call__(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
+    def __call__(
+        self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None, replication: int = -1
+    ) -> str:
         """Create a topic that keeps its records (`retention.ms=-1`) unless `config` says otherwise."""
-        return self.make(f"{name}-{uuid.uuid4().hex[:8]}", partitions, config)
+        return self.make(f"{name}-{uuid.uuid4().hex[:8]}", partitions, config, replication)
 
-    def make(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
-        """A topic of this very name."""
+    def make(
+        self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None, replication: int = -1
+    ) -> str:
+        """A topic of this very name, with as many copies as brokers make by default: one alone, three in a cluster."""
         settings = {"retention.ms": "-1", **(config or {})}
-        new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings)
+        new = NewTopic(name, num_partitions=partitions, replication_factor=replication, config=settings)
         self.admin.create_topics([new])[name].result(30)
         self.also(name)
         self.wait_for(name, partitions)

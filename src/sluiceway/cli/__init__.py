@@ -49,9 +49,10 @@ def main() -> None:
     """Entry point. Exit codes: 0 done or stopped, 1 the world failed, 2 a user's mistake, 130 interrupted."""
     run.tell_warnings()
     code = _run()
-    if code and "BYTEWAX_ADDRESSES" in os.environ:
+    if sys.argv[1:2] in (["run"], ["apply"]):
         sys.stdout.flush()
-        os._exit(code)  # the engine's network threads may abort an orderly end, and the code with it
+        sys.stderr.flush()
+        os._exit(code)  # a Kafka client that was fenced, or waits for a broker, may abort or hold up an orderly end
     sys.exit(code)
 
 

@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
     TopicMetadata,
 )
 
-from sluiceway.errors import FlowError, SettingsError, UnreachableError
+from sluiceway.errors import FlowError, ReopenError, SettingsError, UnreachableError
 from sluiceway.topics.positions import Position
 
 logger = logging.getLogger("sluiceway.kafka")
@@ -54,6 +54,10 @@ PASSING = MOVING | frozenset(
     }
 )
 """What librdkafka mends by itself when it reads; everything else is for us to tell."""
+UNKNOWN = frozenset(
+    {KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART}
+)
+"""A topic that is being made, moved or deleted; whether it is gone for good, a look at the topics tells."""
 
 
 # After an outage the default, "rebootstrap", gives brokers new handles, while a transaction's group coordinator stays
@@ -78,7 +82,8 @@ def new_consumer(config: Mapping[str, Any], log: logging.Logger = logger) -> Con
 
 
 def new_producer(config: Mapping[str, Any]) -> Producer:
-    return _client(Producer, config)
+    # without a listener the client prints what is fatal by itself: a fenced producer, which is nothing to worry about
+    return _client(Producer, {"error_cb": lambda error: logger.debug("%s", error), **config})
 
 
 def new_admin(bootstrap: str, user: Config) -> AdminClient:
@@ -112,6 +117,34 @@ def sentence(error: KafkaError | KafkaException) -> str:
     if isinstance(inner, KafkaError):
         return f"{inner.str().rstrip('.')} ({inner.name()})"
     return str(inner)
+
+
+def failed(what: str, problem: KafkaException) -> FlowError:
+    """Of a question to a broker: a lane that asked again later might have an answer, or it would not."""
+    error = problem.args[0]
+    again = error.code() in PASSING | UNKNOWN or error.retriable()
+    return (ReopenError if again else FlowError)(f"{what}: {sentence(problem)}")
+
+
+class TopicWatch:
+    """Asks a broker now and then which topics there are."""
+
+    def __init__(self, bootstrap: str, user: Config) -> None:
+        self._admin = new_admin(bootstrap, user)
+
+    def look(self, names: Sequence[str]) -> dict[str, tuple[str, int] | None]:
+        """Id and number of partitions of each topic; None for one that does not exist."""
+        asked = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=ANSWER_SECONDS)
+        found: dict[str, tuple[str, int] | None] = {}
+        for name, answer in asked.items():
+            try:
+                told = answer.result()
+                found[name] = str(told.topic_id), len(told.partitions)
+            except KafkaException as problem:
+                if problem.args[0].code() not in UNKNOWN:
+                    raise failed(f"the broker will not describe topic {name!r}", problem) from problem
+                found[name] = None
+        return found
 
 
 def is_fatal(error: KafkaError) -> bool:
@@ -278,7 +311,7 @@ def told(messages: Iterable[Message], topic: str) -> Iterator[Message]:
         if error is None or error.code() == KafkaError._PARTITION_EOF:
             yield message
         elif error.code() not in PASSING:
-            raise FlowError(f"topic {topic!r} cannot be read: {sentence(error)}")
+            raise failed(f"topic {topic!r} cannot be read", KafkaException(error))
 
 
 def resolve(consumer: Consumer, topic: str, partitions: int, position: Position) -> list[int]:
@@ -297,7 +330,7 @@ def resolve(consumer: Consumer, topic: str, partitions: int, position: Position)
     try:
         found = consumer.offsets_for_times(wanted, timeout=ANSWER_SECONDS)
     except KafkaException as problem:
-        raise FlowError(f"the broker cannot look up times in topic {topic!r}: {sentence(problem)}") from problem
+        raise failed(f"the broker cannot look up times in topic {topic!r}", problem) from problem
     # -1 = the time lies after the last record
     return [
         partition.offset if partition.offset >= 0 else high for partition, (_, high) in zip(found, marks, strict=True)
@@ -309,9 +342,9 @@ def watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, int
     try:
         marks = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=ANSWER_SECONDS)
     except KafkaException as problem:
-        raise FlowError(f"the broker does not tell what topic {topic!r} holds: {sentence(problem)}") from problem
+        raise failed(f"the broker does not tell what topic {topic!r} holds", problem) from problem
     if marks is None:
-        raise FlowError(f"the broker does not tell what partition {partition} of topic {topic!r} holds")
+        raise ReopenError(f"the broker does not tell what partition {partition} of topic {topic!r} holds")
     return marks
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_left
 from collections.abc import Callable
 from typing import cast
 
-from confluent_kafka import KafkaError, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
-from sluiceway.errors import FlowError
+from sluiceway.errors import FlowError, ReopenError
 from sluiceway.schemas.arrow import arrow_rows
 from sluiceway.schemas.lane import RawPoll
 from sluiceway.topics import kafka
@@ -23,6 +24,7 @@ _value = cast("Callable[[Message], bytes | None]", Message.value)
 _headers = cast("Callable[[Message], list[tuple[str, bytes | None]] | None]", Message.headers)
 
 
+SETTLE_SECONDS = 3.0
 FETCHING: kafka.Config = {
     "queued.max.messages.kbytes": 16_384,
     "fetch.queue.backoff.ms": 20,
@@ -60,31 +62,34 @@ class KafkaReader:
     def __init__(self, topic: KafkaTopic, user: kafka.Config, partition: int, start: int, stop: int | None) -> None:
         self.position = start
         self._topic = topic
-        self._user = user
         self._partition = partition
         self.stop = stop
         self._lost = kafka.Lost()
-        self._open()
-        low, high = kafka.watermarks(self._consumer, topic.name, partition)
-        if not low <= start <= high:
+        self._consumer = kafka.reader(topic.bootstrap, {**FETCHING, **user}, self._lost)
+        try:
+            self._check_start()
+        except FlowError:
             self._consumer.close()
-            raise kafka.out_of_range(topic.name, partition, start, low, high)
-        self._assign()
+            raise
+        self._consumer.assign([TopicPartition(topic.name, partition, start)])
 
-    def _open(self) -> None:
-        self._consumer = kafka.reader(self._topic.bootstrap, {**FETCHING, **self._user}, self._lost)
-
-    def _assign(self) -> None:
-        self._consumer.assign([TopicPartition(self._topic.name, self._partition, self.position)])
+    def _check_start(self) -> None:
+        """A new leader may not know for a moment how far its partition is committed."""
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while True:
+            low, high = kafka.watermarks(self._consumer, self._topic.name, self._partition)
+            if low <= self.position <= high:
+                return
+            if self.position < low or time.monotonic() > deadline:
+                raise kafka.out_of_range(self._topic.name, self._partition, self.position, low, high)
+            time.sleep(0.2)
 
     def poll(self) -> RawPoll | None:
         if self.stop is not None and self.position >= self.stop:
             return self._item([], self.position, end=True)
         messages = self._consumer.consume(RECORDS_A_POLL, 0)
         if not messages and self._lost.for_good():
-            self._consumer.close()
-            self._open()
-            self._assign()
+            raise ReopenError(f"topic {self._topic.name!r}: this client has lost every broker; another one is tried")
         reached = self.position
         if any(map(Message.error, messages)):
             messages, reached = self._set_events_apart(messages)
@@ -127,10 +132,9 @@ class KafkaReader:
                 self._lost.heard()
                 reached = max(reached, _offset(message))
             elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-                low, high = kafka.watermarks(self._consumer, self._topic.name, self._partition)
-                raise kafka.out_of_range(self._topic.name, self._partition, self.position, low, high)
+                raise ReopenError(f"topic {self._topic.name!r}: the broker does not have offset {self.position}")
             elif error.code() not in kafka.PASSING:
-                raise FlowError(f"topic {self._topic.name!r} cannot be read: {kafka.sentence(error)}")
+                raise kafka.failed(f"topic {self._topic.name!r} cannot be read", KafkaException(error))
         return records, reached
 
     def close(self) -> None:

@@ -7,6 +7,7 @@ record, read the partition up to that very record. What is read before the fence
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -33,9 +34,7 @@ from sluiceway.topics.state_records import (
     RunRecord,
     assemble,
     chunks,
-    head_key,
-    piece_key,
-    place_of,
+    is_state,
 )
 from sluiceway.topics.store import (
     BelongsTo,
@@ -98,9 +97,10 @@ class StateReader:
         """Whether the end of the partition was the last thing that came."""
         self.contents = Contents()
         """As of the last commit met."""
-        self._parts: dict[tuple[str, int | None], dict[int, bytes]] = {}
-        self._uncommitted: list[tuple[Place, bytes | None]] = []
-        """State records since the last commit record: they count when theirs comes."""
+        self._states: dict[bytes, bytes] = {}
+        """State records by key, as of the last commit met."""
+        self._uncommitted: list[tuple[bytes, bytes | None]] = []
+        """Those since: they count when their commit record comes."""
         self._last = time.monotonic()
 
     def read(self, seconds: float = 0.03) -> bool:
@@ -135,59 +135,37 @@ class StateReader:
             elif key == COMMIT:
                 self._apply()
                 self.contents.commit = None if value is None else CommitRecord.load(value)
-            else:
-                self._take_state(key, value)
+            elif not is_state(key):
+                raise FlowError(f"a record of it with key {key[:40]!r} is damaged, or not Sluiceway's")
+            elif self._with_states:
+                self._uncommitted.append((key, value))
         except FlowError as problem:
             raise FlowError(
                 f"{self._topic}, partition {self._lane}, cannot be used: {problem} (offset {offset});"
                 f" {choices(self._topic.flow)}"
             ) from None
 
-    def _take_state(self, key: bytes, value: bytes | None) -> None:
-        place = place_of(key)
-        if place is None:
-            raise FlowError(f"a record of it with key {key[:40]!r} is damaged, or not Sluiceway's")
-        if self._with_states:
-            self._uncommitted.append((place, value))
-
     def _apply(self) -> None:
-        for (stream, piece, chunk), value in self._uncommitted:
-            parts = self._parts.setdefault((stream, piece), {})
+        states = self._states
+        for key, value in self._uncommitted:
             if value is not None:
-                parts[chunk] = value
+                states[key] = value
             else:
-                parts.pop(chunk, None)
-                if not parts:
-                    del self._parts[stream, piece]
+                states.pop(key, None)
         self._uncommitted.clear()
 
-    def streams(self) -> tuple[dict[str, StoredStream], dict[tuple[str, int | None], int]]:
-        """The streams, and of states in more than one chunk in how many."""
-        streams: dict[str, StoredStream] = {}
-        many: dict[tuple[str, int | None], int] = {}
+    def streams(self) -> tuple[dict[str, StoredStream], dict[Place, int]]:
+        """The streams, and of states in more than one chunk in how many. Called once, at the end."""
         try:
             if self._uncommitted:
                 raise FlowError("states stand in it that no commit record follows")
-            for (stream, piece), parts in self._parts.items():
-                if piece is None:
-                    head = assemble(parts)
-                    streams[stream] = StoredStream(head.birth, head.data)
-                    if head.chunks > 1:
-                        many[stream, None] = head.chunks
-            for (stream, piece), parts in self._parts.items():
-                if piece is not None:
-                    found = assemble(parts)
-                    if stream not in streams:
-                        raise FlowError(f"a piece of stream {stream!r} is there, but its head is not")
-                    streams[stream].pieces[piece] = found.data
-                    if found.chunks > 1:
-                        many[stream, piece] = found.chunks
+            return assemble(self._states)
         except FlowError as problem:
             raise FlowError(
                 f"{self._topic}, partition {self._lane}, cannot be used: {problem}; {choices(self._topic.flow)}"
             ) from None
-        self._parts.clear()
-        return streams, many
+        finally:
+            self._states.clear()
 
     def close(self) -> None:
         self._consumer.close()
@@ -230,6 +208,7 @@ class Offsets:
 
     def __init__(self, flow: str, bootstrap: str, config: kafka.Config, topic: str) -> None:
         self._topic = topic
+        self._lock = threading.Lock()
         self._consumer = kafka.new_consumer(
             kafka.client_config(bootstrap, config, group_id=flow, enable_auto_commit=False)
         )
@@ -243,8 +222,13 @@ class Offsets:
         return found.offset if found.offset >= 0 else None
 
     def tell(self, lane: int, position: int) -> None:
-        self._consumer.commit(offsets=[TopicPartition(self._topic, lane, position)], asynchronous=True)
-        self._consumer.poll(0)
+        """Nothing depends on it: whatever goes wrong is passed over."""
+        with self._lock:
+            try:
+                self._consumer.commit(offsets=[TopicPartition(self._topic, lane, position)], asynchronous=True)
+                self._consumer.poll(0)
+            except KafkaException as problem:
+                logger.debug("the group is not told of lane %d: %s", lane, kafka.sentence(problem))
 
     def close(self) -> None:
         self._consumer.close()
@@ -281,7 +265,7 @@ class KafkaLane:
         self._alive = alive
         self._files: DirectoryWriter | None = None
         self._chunk = store.topic.info.max_message_bytes - CHUNK_OVERHEAD
-        self._many: dict[tuple[str, int | None], int] = {}
+        self._many: dict[Place, int] = {}
         """States of more than one chunk, and in how many they are stored."""
         self._run = RunRecord(0, Bounds((), ()))
         self._member = uuid4().hex
@@ -374,23 +358,25 @@ class KafkaLane:
             self._store.offsets.tell(self._lane, positions[self._store.reads])
 
     def _records(self, change: StoredChange) -> Iterator[tuple[bytes, bytes | None]]:
-        stream = change.stream
+        stream, birth = change.stream, change.birth
         for piece, data in change.added.items():
-            yield from self._chunked(Place(stream, piece, 0), data, change.birth)
+            yield from self._chunked(Place(stream, piece), data, birth)
         for piece in change.dropped:
-            for chunk in range(self._many.pop((stream, piece), 1)):
-                yield piece_key(stream, piece, chunk), None
-        yield from self._chunked(Place(stream, None, 0), change.head, change.birth)
+            place = Place(stream, piece)
+            for chunk in range(self._many.pop(place, 1)):
+                yield place.key(chunk), None
+        yield from self._chunked(Place(stream, None), change.head, birth)
 
     def _chunked(self, place: Place, data: bytes, birth: int) -> Iterator[tuple[bytes, bytes | None]]:
-        stream, piece = place.stream, place.piece
         count = 0
-        for count, part in enumerate(chunks(data, birth, self._chunk), 1):
-            yield _key(place._replace(chunk=count - 1)), part
-        for chunk in range(count, self._many.pop((stream, piece), 1)):
-            yield _key(place._replace(chunk=chunk)), None
+        for part in chunks(data, birth, self._chunk):
+            yield place.key(count), part
+            count += 1
+        if self._many:
+            for chunk in range(count, self._many.pop(place, 1)):
+                yield place.key(chunk), None
         if count > 1:
-            self._many[stream, piece] = count
+            self._many[place] = count
 
     def park(self, reason: str) -> None:
         topic = self._store.topic
@@ -405,12 +391,6 @@ class KafkaLane:
         if self._files is not None:
             self._files.close()
         self._writer.close()
-
-
-def _key(place: Place) -> bytes:
-    if place.piece is None:
-        return head_key(place.stream, place.chunk)
-    return piece_key(place.stream, place.piece, place.chunk)
 
 
 # -- looking without opening ------------------------------------------------------------------------------------------

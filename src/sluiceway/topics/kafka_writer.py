@@ -13,7 +13,7 @@ from sluiceway.errors import FlowError, ReopenError
 from sluiceway.schemas.lane import LaneOutput, OutRecord
 from sluiceway.topics import kafka
 
-CALL_SECONDS = 20.0
+CALL_SECONDS = 25.0
 """How long a call of the client may take. A lane that waits longer is opened again, with another producer."""
 BYTES_A_SECOND = 1_000_000
 """A commit of so many bytes may take a second longer."""
@@ -103,7 +103,7 @@ class TransactionalWriter:
                 records = records + output.finals
             if records:
                 self._write(topic, records)
-        self._producer.poll(0)
+        self._poll(0)
 
     def _write(self, topic: kafka.TopicInfo, records: list[OutRecord]) -> None:
         limit = topic.max_message_bytes - RECORD_OVERHEAD
@@ -158,7 +158,14 @@ class TransactionalWriter:
     def _make_room(self, deadline: float) -> None:
         if time.monotonic() > deadline:
             raise ReopenError(f"lane {self._lane}: the broker has taken no output for {CALL_SECONDS:.0f} s")
-        self._producer.poll(0.1)
+        self._poll(0.1)
+
+    def _poll(self, seconds: float) -> None:
+        """Whoever polls first is told what became of records sent before: a fenced lane may hear of it here."""
+        try:
+            self._producer.poll(seconds)
+        except KafkaException as problem:
+            raise self._failed(problem) from problem
 
     # -- transactions --------------------------------------------------------------------------------------------
 
@@ -195,7 +202,7 @@ class TransactionalWriter:
         except KafkaException as problem:
             raise self._failed(problem, topic) from problem
         self.commit()
-        self._producer.poll(0)
+        self._poll(0)
         if not placed:
             raise ReopenError(f"lane {self._lane}: the broker does not say where it has put the open record")
         return placed[0]
@@ -254,7 +261,7 @@ class TransactionalWriter:
 
     def _cause(self, problem: KafkaException) -> KafkaException:
         """Once a transaction has failed, whatever meets it says only that; asked for another one, it says why."""
-        if problem.args[0].code() == KafkaError._STATE:
+        if problem.args[0].code() in (KafkaError._STATE, KafkaError._FATAL):
             try:
                 self._producer.begin_transaction()
             except KafkaException as cause:

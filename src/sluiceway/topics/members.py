@@ -26,6 +26,16 @@ JOIN_AGAIN_SECONDS = 60.0
 SUFFIX = ".members"
 DEFAULTS: kafka.Config = {"session.timeout.ms": 10_000, "heartbeat.interval.ms": 1_000}
 """How long a killed member's lanes wait for another owner, and how often a member says that it lives."""
+REFUSED = frozenset(
+    {
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.INVALID_SESSION_TIMEOUT,
+        KafkaError.INCONSISTENT_GROUP_PROTOCOL,
+        KafkaError.FENCED_INSTANCE_ID,
+    }
+)
+"""What a member cannot get over; all else passes, or is told by the lanes themselves."""
 
 
 class Membership(Protocol):
@@ -119,7 +129,7 @@ class GroupMember:
         except KafkaException as problem:
             raise self._refused(problem.args[0]) from problem
         error = None if message is None else message.error()
-        if error is None or error.code() in kafka.PASSING or error.retriable():
+        if error is None or not (kafka.is_fatal(error) or error.code() in REFUSED):
             return
         if not kafka.is_fatal(error) or time.monotonic() - self._joined_again < JOIN_AGAIN_SECONDS:
             raise self._refused(error)
@@ -137,6 +147,11 @@ class GroupMember:
         self._join()
 
     def _refused(self, error: KafkaError) -> FlowError:
+        if error.code() == KafkaError.FENCED_INSTANCE_ID:
+            return FlowError(
+                f"another process has taken this one's place in {self._flow + SUFFIX!r}: it has the same"
+                f" group.instance.id"
+            )
         if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             return FlowError(
                 f"the broker denies this client READ of the consumer group {self._flow + SUFFIX!r}, by which the"

@@ -153,34 +153,20 @@ def _made(cls: type[_Record], what: str, content: Mapping[str, Any]) -> _Record:
 
 
 class Place(NamedTuple):
-    """Which part of which stream's state a record holds."""
+    """A part of a stream's state that is stored by itself."""
 
     stream: str
     piece: int | None
     """None: the head."""
-    chunk: int
+
+    def key(self, chunk: int) -> bytes:
+        if self.piece is None:
+            return _HEAD_KEY.pack(_HEAD, chunk) + self.stream.encode()
+        return _PIECE_KEY.pack(_PIECE, self.piece, chunk) + self.stream.encode()
 
 
-def head_key(stream: str, chunk: int) -> bytes:
-    return _HEAD_KEY.pack(_HEAD, chunk) + stream.encode()
-
-
-def piece_key(stream: str, piece: int, chunk: int) -> bytes:
-    return _PIECE_KEY.pack(_PIECE, piece, chunk) + stream.encode()
-
-
-def place_of(key: bytes) -> Place | None:
-    """None: no key of a state."""
-    try:
-        if key[:1] == _HEAD:
-            _, chunk = _HEAD_KEY.unpack_from(key)
-            return Place(key[_HEAD_KEY.size :].decode(), None, chunk)
-        if key[:1] == _PIECE:
-            _, piece, chunk = _PIECE_KEY.unpack_from(key)
-            return Place(key[_PIECE_KEY.size :].decode(), piece, chunk)
-    except (struct.error, UnicodeDecodeError):
-        pass
-    return None
+def is_state(key: bytes) -> bool:
+    return key[:1] == _HEAD or key[:1] == _PIECE
 
 
 def chunks(data: bytes, birth: int, limit: int) -> Iterator[bytes]:
@@ -188,28 +174,40 @@ def chunks(data: bytes, birth: int, limit: int) -> Iterator[bytes]:
     first = limit - _FIRST.size
     count = 1 + max(-(-(len(data) - first) // limit), 0)
     yield _FIRST.pack(count, birth) + data[:first]
-    view = memoryview(data)
     for number in range(1, count):
         start = first + (number - 1) * limit
-        yield bytes(view[start : start + limit])
+        yield data[start : start + limit]
 
 
-class Assembled(NamedTuple):
-    """A state put together from its chunks."""
-
-    data: bytes
-    birth: int
-    chunks: int
-
-
-def assemble(parts: Mapping[int, bytes]) -> Assembled:
-    """Chunks by number, leftovers of a larger state among them."""
+def assemble(states: Mapping[bytes, bytes]) -> tuple[dict[str, StoredStream], dict[Place, int]]:
+    """Streams from state records by key, and in how many chunks those states are that have more than one."""
+    streams: dict[str, StoredStream] = {}
+    many: dict[Place, int] = {}
     try:
-        count, birth = _FIRST.unpack_from(parts[0])
-        data = b"".join([parts[0][_FIRST.size :], *(parts[number] for number in range(1, count))])
-    except (KeyError, struct.error):
-        raise FlowError("a state in it is damaged: chunks are missing") from None
-    return Assembled(data, birth, count)
+        for key, value in states.items():
+            if key[:1] == _HEAD and _HEAD_KEY.unpack_from(key)[1] == 0:
+                stream = key[_HEAD_KEY.size :].decode()
+                birth, data = _whole(Place(stream, None), value, states, many)
+                streams[stream] = StoredStream(birth, data)
+        for key, value in states.items():
+            if key[:1] == _PIECE:
+                _, piece, chunk = _PIECE_KEY.unpack_from(key)
+                if chunk == 0:
+                    stream = key[_PIECE_KEY.size :].decode()
+                    _, streams[stream].pieces[piece] = _whole(Place(stream, piece), value, states, many)
+    except (struct.error, KeyError, UnicodeDecodeError):
+        raise FlowError("a state in it is damaged: parts of it are missing") from None
+    return streams, many
+
+
+def _whole(place: Place, first: bytes, states: Mapping[bytes, bytes], many: dict[Place, int]) -> tuple[int, bytes]:
+    """Birth number and data, from all chunks."""
+    count, birth = _FIRST.unpack_from(first)
+    data = first[_FIRST.size :]
+    if count > 1:
+        many[place] = count
+        data = b"".join([data, *(states[place.key(chunk)] for chunk in range(1, count))])
+    return birth, data
 
 
 @dataclass(slots=True)

@@ -1,0 +1,179 @@
+"""Processes of their own, forked from one that has imported everything: to begin anew costs next to nothing.
+
+A series of deaths is mostly beginnings, and importing takes a second or two of each. `python -m tests.crash.nursery`
+reads a request a line (the runner's arguments, its environment, where its output goes), answers with the child's number,
+and tells how each child has ended. Nothing of Kafka or the engine runs in it, so nothing is shared but what is read.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import orjson
+
+ROOT = Path(__file__).resolve().parents[2]
+LOOK_SECONDS = 0.01
+RENEWED_AFTER = 12
+"""Children of one nursery hash alike, which could hide an order that depends on it: the next ones are another's."""
+
+
+class Nursery:
+    """The harness's side of it."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.crash.nursery"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        self._told = threading.Condition()
+        self._born: list[int] = []
+        self._codes: dict[int, int] = {}
+        self.begun = 0
+        threading.Thread(target=self._listen, daemon=True).start()
+        atexit.register(self.close)
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            told = orjson.loads(line)
+            with self._told:
+                if told["code"] is None:
+                    self._born.append(told["pid"])
+                else:
+                    self._codes[told["pid"]] = told["code"]
+                self._told.notify_all()
+        with self._told:
+            self._told.notify_all()
+
+    def begin(self, arguments: Sequence[str], environment: Mapping[str, str], output: Path) -> Offspring:
+        assert self._process.stdin is not None
+        self.begun += 1
+        request = {"arguments": arguments, "environment": environment, "output": str(output)}
+        with self._told:
+            self._process.stdin.write(orjson.dumps(request) + b"\n")
+            self._process.stdin.flush()
+            self._told.wait_for(lambda: self._born or self._process.poll() is not None, 60)
+            assert self._born, "no process was begun"
+            return Offspring(self, self._born.pop())
+
+    def code(self, pid: int, timeout: float = 0.0) -> int | None:
+        with self._told:
+            self._told.wait_for(lambda: pid in self._codes, timeout)
+            return self._codes.get(pid)
+
+    def close(self) -> None:
+        """It goes when its last child has."""
+        assert self._process.stdin is not None
+        if not self._process.stdin.closed:
+            self._process.stdin.close()
+
+
+class Offspring:
+    """One process; what `subprocess.Popen` would be."""
+
+    def __init__(self, nursery: Nursery, pid: int) -> None:
+        self._nursery = nursery
+        self.pid = pid
+
+    @property
+    def returncode(self) -> int | None:
+        return self._nursery.code(self.pid)
+
+    def poll(self) -> int | None:
+        return self.returncode
+
+    def wait(self, timeout: float) -> int:
+        code = self._nursery.code(self.pid, timeout)
+        if code is None:
+            raise subprocess.TimeoutExpired("a flow", timeout)
+        return code
+
+    def send_signal(self, number: signal.Signals) -> None:
+        if self.returncode is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+_current: list[Nursery] = []
+
+
+def begin(arguments: Sequence[str], environment: Mapping[str, str], output: Path) -> Offspring:
+    """A process of some nursery's."""
+    if _current and _current[0].begun >= RENEWED_AFTER:
+        _current.pop().close()
+    if not _current:
+        _current.append(Nursery())
+    return _current[0].begin(arguments, environment, output)
+
+
+# -- the process itself ----------------------------------------------------------------------------------------------
+
+
+def _answer(pid: int, code: int | None) -> None:
+    os.write(1, orjson.dumps({"pid": pid, "code": code}) + b"\n")
+
+
+def _serve() -> Sequence[str] | None:
+    """Until nothing more is asked and no child is left; in a child, what it is to run."""
+    buffered, open_, children = b"", True, 0
+    while open_ or children:
+        if open_ and select.select([0], [], [], LOOK_SECONDS)[0]:
+            read = os.read(0, 65536)
+            open_ = bool(read)
+            *lines, buffered = (buffered + read).split(b"\n")
+            for line in lines:
+                request = orjson.loads(line)
+                pid = os.fork()
+                if pid == 0:
+                    return _become(request)
+                children += 1
+                _answer(pid, None)
+        elif not open_:
+            time.sleep(LOOK_SECONDS)
+        while children:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                break
+            children -= 1
+            _answer(pid, os.waitstatus_to_exitcode(status))
+    return None
+
+
+def _become(request: Mapping[str, object]) -> Sequence[str]:
+    output = os.open(str(request["output"]), os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o644)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((nothing, 0), (output, 1), (output, 2)):
+        os.dup2(source, target)
+    environment, arguments = request["environment"], request["arguments"]
+    assert isinstance(environment, dict)
+    assert isinstance(arguments, list)
+    os.environ.update(environment)
+    return arguments
+
+
+def main() -> None:
+    from sluiceway.flows import run as imported_for_its_children  # noqa: F401
+    from sluiceway.operators import registry
+    from sluiceway.operators.stages import scale
+    from sluiceway.schemas import decode
+    from tests.crash import runner
+
+    for warm in (registry.get("ofs").cls, scale, decode):
+        warm.warm_up()
+    arguments = _serve()
+    if arguments is not None:
+        runner.main(arguments)
+
+
+if __name__ == "__main__":
+    main()
