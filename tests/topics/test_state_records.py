@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from random import Random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sluiceway.errors import FlowError
+from sluiceway.schemas.state import StoredStream
 from sluiceway.topics.bounds import Bounds
 from sluiceway.topics.state_records import (
     CommitRecord,
@@ -15,9 +19,7 @@ from sluiceway.topics.state_records import (
     RunRecord,
     assemble,
     chunks,
-    head_key,
-    piece_key,
-    place_of,
+    is_state,
 )
 from sluiceway.topics.store import Wanted, first_difference
 
@@ -27,41 +29,72 @@ FIRST = 12
 """Bytes before a first chunk."""
 
 
-@given(st.binary(max_size=300), NUMBERS, st.integers(FIRST + 1, 80), st.dictionaries(st.integers(0, 40), st.binary()))
-def test_a_state_in_chunks(data: bytes, birth: int, limit: int, leftovers: dict[int, bytes]) -> None:
-    """Chunks of a larger state that was there before, beyond the last, are passed over."""
-    made = list(chunks(data, birth, limit))
-    assert max(map(len, made)) <= limit
-    parts = {**{number: part for number, part in leftovers.items() if number >= len(made)}, **dict(enumerate(made))}
-    assert assemble(parts) == (data, birth, len(made))
+Stored = dict[str, tuple[int, bytes, dict[int, bytes]]]
+"""By stream: its birth, its head, its pieces."""
+STORED = st.dictionaries(
+    NAMES,
+    st.tuples(NUMBERS, st.binary(max_size=200), st.dictionaries(NUMBERS, st.binary(max_size=200), max_size=3)),
+    max_size=4,
+)
+LIMITS = st.integers(FIRST + 1, 80)
 
 
-@given(st.binary(min_size=100, max_size=300), st.integers(FIRST + 1, 60), st.data())
-def test_a_chunk_that_is_missing(data: bytes, limit: int, draw: st.DataObject) -> None:
-    parts = dict(enumerate(chunks(data, 1, limit)))
-    del parts[draw.draw(st.sampled_from(sorted(parts)))]
-    with pytest.raises(FlowError, match="chunks are missing"):
-        assemble(parts)
+def records(stored: Stored, limit: int) -> dict[bytes, bytes]:
+    """By key, as a store writes them."""
+    made = {}
+    for stream, (birth, head, pieces) in stored.items():
+        for piece, data in {None: head, **pieces}.items():
+            parts = chunks(data, birth, limit)
+            made |= {Place(stream, piece).key(number): part for number, part in enumerate(parts)}
+    return made
+
+
+@given(STORED, LIMITS, st.randoms())
+def test_what_is_cut_comes_together_again(stored: Stored, limit: int, random: Random) -> None:
+    """In whatever order compaction leaves it."""
+    made = records(stored, limit)
+    assert all(map(is_state, made))
+    assert max(map(len, made.values()), default=0) <= limit
+    order = sorted(made)
+    random.shuffle(order)
+    streams, many = assemble({key: made[key] for key in order})
+    assert streams == {
+        stream: StoredStream(birth, head, pieces) for stream, (birth, head, pieces) in stored.items()
+    }
+    counts = Counter(Place(stream, piece) for stream, (_, _, pieces) in stored.items() for piece in (None, *pieces))
+    assert set(many) <= set(counts)
+    assert len(made) == len(counts) + sum(count - 1 for count in many.values())
+
+
+@given(STORED.filter(bool), LIMITS, st.data())
+def test_any_part_that_is_missing_is_noticed(stored: Stored, limit: int, draw: st.DataObject) -> None:
+    """But for a state of one part, which looks as if it had been removed; a head's pieces tell of it even then."""
+    made = records(stored, limit)
+    stream = draw.draw(st.sampled_from(sorted(stored)))
+    birth, head, pieces = stored[stream]
+    piece = draw.draw(st.sampled_from([None, *pieces]))
+    parts = len(list(chunks(head if piece is None else pieces[piece], birth, limit)))
+    del made[Place(stream, piece).key(draw.draw(st.integers(0, parts - 1)))]
+    if parts > 1 or (piece is None and pieces):
+        with pytest.raises(FlowError, match="parts of it are missing"):
+            assemble(made)
+    else:
+        streams, _ = assemble(made)
+        assert stream not in streams if piece is None else piece not in streams[stream].pieces
 
 
 @given(st.binary(max_size=FIRST - 1))
 def test_a_first_chunk_that_is_none(data: bytes) -> None:
-    with pytest.raises(FlowError, match="chunks are missing"):
-        assemble({0: data})
+    with pytest.raises(FlowError, match="parts of it are missing"):
+        assemble({Place("s", None).key(0): data})
 
 
-@given(NAMES, NUMBERS, st.integers(0, 2**32 - 1))
-def test_keys(stream: str, piece: int, chunk: int) -> None:
-    assert place_of(head_key(stream, chunk)) == Place(stream, None, chunk)
-    assert place_of(piece_key(stream, piece, chunk)) == Place(stream, piece, chunk)
-
-
-@given(st.binary(max_size=20))
-def test_any_key_is_a_place_or_none(key: bytes) -> None:
-    place = place_of(key)
-    if place is not None:
-        made = head_key if place.piece is None else lambda stream, chunk: piece_key(stream, place.piece or 0, chunk)
-        assert made(place.stream, place.chunk) == key
+@given(st.binary(max_size=20), st.binary(max_size=20))
+def test_any_record_is_a_state_or_a_sentence(key: bytes, value: bytes) -> None:
+    try:
+        assemble({key: value} if is_state(key) else {})
+    except FlowError as problem:
+        assert "parts of it are missing" in str(problem)
 
 
 RUN = RunRecord(3, Bounds((0, 5), (7, None), "end"))
