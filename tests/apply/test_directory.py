@@ -40,12 +40,11 @@ class Flow:
             file.writelines(lines(instances(count, first=first)))
 
     def select(self) -> None:
-        done = sluiceway("run", self.file, "--recovery", self.folder / "store", "--checkpoint-every", "0.1")
+        done = sluiceway("run", self.file, "--again", "--checkpoint-every", "0.1")
         assert done.code == 0, done.stderr
 
     def arguments(self) -> tuple[str | Path, ...]:
-        own, other = self.folder / "apply-store", self.folder / "store"
-        return ("apply", self.file, "--recovery", own, "--flow-recovery", other, "--checkpoint-every", "0.1")
+        return ("apply", self.file, "--again", "--checkpoint-every", "0.1")
 
     def apply(self) -> None:
         done = sluiceway(*self.arguments())
@@ -106,7 +105,7 @@ def test_a_restart_and_other_polls_change_nothing(tmp_path: Path) -> None:
     flow.apply()  # the first goes on to the bounds of the killed run
     in_pieces = flow.read("applied")
     assert in_pieces == flow.expected()
-    for name in ("applied", "apply-store"):
+    for name in ("applied", "applied.state"):
         shutil.rmtree(tmp_path / name)
     flow.apply()
     assert flow.read("applied") == in_pieces
@@ -122,7 +121,7 @@ def test_applied_instances_are_instances(tmp_path: Path) -> None:
     second["topics"] |= {"instances": "dir:applied", "selections": "dir:selections-2", "dead_letters": "dir:dead-2"}
     del second["topics"]["applied"]
     (tmp_path / "second.toml").write_text(toml(second))
-    done = sluiceway("run", tmp_path / "second.toml", "--recovery", tmp_path / "store-2")
+    done = sluiceway("run", tmp_path / "second.toml")
     assert done.code == 0, done.stderr
     assert flow.read("selections-2")
     assert flow.read("dead-2") == []
@@ -200,7 +199,7 @@ def test_it_says_what_it_waits_for_and_how_much_it_did(tmp_path: Path) -> None:
         done = applying.wait()
     start, *_, end = done.stderr.splitlines()
     source = f"dir:{tmp_path}/instances (1 partition, to the end)"
-    assert start.startswith(f"spam-apply: what spam selects, as far as it has come, on {source}; checkpoints every 0.1")
+    assert start.startswith(f"spam-apply: what spam selects, as far as it has come, on {source}; a commit every 0.1 s")
     assert end.startswith("spam-apply: the input has ended; 40 records in ")
     flow.append(20, first=40)
     with Terminal(*flow.arguments(), cwd=tmp_path) as terminal:
@@ -212,33 +211,33 @@ def test_advice_names_the_verb(tmp_path: Path) -> None:
     flow.append(20)
     flow.select()
     flow.apply()
-    shutil.rmtree(tmp_path / "apply-store")
+    over = sluiceway("apply", flow.file)
+    assert over.code == 0
+    assert f"`sluiceway apply {flow.file} --again` reads on" in over.stderr
+    applied = flow.read("applied")
+    shutil.rmtree(tmp_path / "applied.state")
     refused = sluiceway(*flow.arguments())
     assert refused.code == 1
-    assert "`sluiceway apply --adopt`" in refused.sentence
-    applied = flow.read("applied")
-    assert sluiceway(*flow.arguments(), "--adopt").code == 0
+    assert "already holds output, but the flow's store is new" in refused.sentence
     assert flow.read("applied") == applied
 
 
-def test_only_the_selecting_flows_own_store_will_do(tmp_path: Path) -> None:
-    """Any other would be waited for without end."""
+def test_the_selecting_flow_s_store_must_be_there_and_sound(tmp_path: Path) -> None:
     flow = Flow(tmp_path)
     flow.append(20)
     flow.select()
-    flow.apply()
-    strangers = {"no-such": "holds no recovery store", "apply-store": "its flow is 'spam-apply', not 'spam'"}
-    for name, sentence in strangers.items():
-        refused = sluiceway("apply", flow.file, "--flow-recovery", tmp_path / name)
-        assert refused.code == 2, refused.stderr
-        assert f"--flow-recovery {tmp_path / name} " in refused.sentence
-        assert sentence in refused.sentence
-    for path in (tmp_path / "store").glob("part-*.sqlite3"):
+    store = tmp_path / "selections.state"
+    for path in store.glob("lane-*.sqlite3"):
         path.write_bytes(b"no database" * 1000)
     damaged = sluiceway(*flow.arguments())
     assert damaged.code == 1
-    assert f"the recovery store {tmp_path / 'store'} is damaged" in damaged.sentence
+    assert f"{store}/lane-00000.sqlite3 cannot be read: file is not a database" in damaged.sentence
     assert "Traceback" not in damaged.stderr
+    shutil.rmtree(store)
+    missing = sluiceway(*flow.arguments())
+    assert missing.code == 2
+    assert f"the flow's store {store} does not exist; run the flow first" in missing.sentence
+    assert flow.read("applied") == []
 
 
 def test_a_name_that_is_too_long_for_two(tmp_path: Path) -> None:
@@ -250,23 +249,20 @@ def test_a_name_that_is_too_long_for_two(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "arguments", "sentence"),
+    ("change", "sentence"),
     [
-        ({"applied": None}, (), "the setting topics.applied is missing"),
-        ({"applied": "dir:selections"}, (), "topics.applied and topics.selections are the same topic"),
-        ({"applied": "dir:instances"}, (), "the input topic is also an output topic"),
-        ({"applied": "dir:dead_letters"}, (), "topics.applied and topics.dead_letters are the same topic"),
-        ({"selections": "dir:elsewhere"}, ("--flow-recovery", "store"), "does not exist; run the flow first"),
-        ({}, (), "name it with --flow-recovery DIR"),
-        ({"selections": "kafka://127.0.0.1:9/s"}, (), "must both lie on Kafka or both in directories"),
+        ({"applied": None}, "the setting topics.applied is missing"),
+        ({"applied": "dir:selections"}, "topics.applied and topics.selections are the same topic"),
+        ({"applied": "dir:instances"}, "the input topic is also an output topic"),
+        ({"applied": "dir:dead_letters"}, "topics.applied and topics.dead_letters are the same topic"),
+        ({}, "does not exist; run the flow first"),
+        ({"selections": "kafka://127.0.0.1:9/s"}, "must both lie on Kafka or both in directories"),
     ],
 )
-def test_mistakes_are_sentences(
-    tmp_path: Path, change: dict[str, Any], arguments: tuple[str, ...], sentence: str
-) -> None:
+def test_mistakes_are_sentences(tmp_path: Path, change: dict[str, Any], sentence: str) -> None:
     flow = Flow(tmp_path)
     flow.file.write_text(toml({**flow.sections, "topics": {**flow.sections["topics"], **change}}))
-    done = sluiceway("apply", flow.file, *arguments)
+    done = sluiceway("apply", flow.file)
     assert done.code == 2, done.stderr
     assert sentence in done.sentence
     assert "Traceback" not in done.stderr

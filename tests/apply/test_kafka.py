@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 from tests.apply.expected import STREAMS, expected, instances
 from tests.client import snapshots
 from tests.support import Topics, produce
-from tests.support.flow import KafkaFlow, Running, sluiceway
+from tests.support.flow import STATE, KafkaFlow, Running, sluiceway
 
 PARTITION = {stream: number % 2 for number, stream in enumerate(STREAMS)}
 
@@ -25,6 +25,7 @@ class Applied(KafkaFlow):
     def __init__(self, topics: Topics, directory: Path, **sections: Any) -> None:
         super().__init__(topics, directory, partitions=2, **sections)
         self.topic["applied"] = topics("applied", partitions=2)
+        topics.make(f"{self.name}-apply.state", 2, STATE)
         self.sent: dict[int, list[tuple[str, dict[str, Any]]]] = {0: [], 1: []}
         self.write()
 
@@ -39,8 +40,7 @@ class Applied(KafkaFlow):
         )
 
     def apply_arguments(self, *more: str) -> Sequence[str | Path]:
-        store = self.directory / "apply-store"
-        return ("apply", self.file, "--recovery", store, "--checkpoint-every", "0.2", *more)
+        return ("apply", self.file, "--again", "--checkpoint-every", "0.2", *more)
 
     def applying(self) -> Running:
         return Running(*self.apply_arguments())
@@ -87,7 +87,6 @@ def test_next_to_a_running_flow_both_killed_again_and_again(topics: Topics, tmp_
     """Whatever dies when: the answer is a matter of the data."""
     flow = Applied(topics, tmp_path, input={"stop": None}, emit={"every": 4})
     moments = random.Random(5)
-    topics.group(flow.name + "-apply")
     for _ in range(4):
         flow.send(150)
         with flow.start() as selecting, flow.applying() as applying:
@@ -140,17 +139,10 @@ def test_a_retired_stream_and_a_flow_that_has_not_begun(topics: Topics, tmp_path
         assert applying.wait().code == 0
     produce(flow.bootstrap, flow.topic["selections"], [(f"{flow.name}/mail", None, PARTITION["mail"])])
     flow.send(60)
-    flow.ends()
+    flow.ends("--again")
     done = sluiceway(*flow.apply_arguments())
     assert done.code == 0, done.stderr
     flow.assert_applied()
-
-
-def test_only_a_flow_that_tells_its_progress(topics: Topics, tmp_path: Path) -> None:
-    flow = Applied(topics, tmp_path, output={"delivery": "at-least-once"})
-    done = sluiceway(*flow.apply_arguments())
-    assert done.code == 2
-    assert 'applying needs output.delivery = "exactly-once"' in done.sentence
 
 
 def test_the_topic_is_made_on_demand(topics: Topics, tmp_path: Path) -> None:
@@ -158,11 +150,22 @@ def test_the_topic_is_made_on_demand(topics: Topics, tmp_path: Path) -> None:
     flow.send(20)
     flow.ends()
     flow.topic["applied"] += "-new"
+    topics.also(flow.topic["applied"])
+    topics.remove(f"{flow.name}-apply.state")
     flow.write()
     missing = sluiceway(*flow.apply_arguments())
     assert missing.code == 2
-    assert missing.sentence.startswith(f"there is no topic {flow.topic['applied']!r} (applied) on ")
+    named = f"{flow.topic['applied']!r} (applied), '{flow.name}-apply.state' (state)"
+    assert missing.sentence.startswith(f"there are no topics {named} on ")
     done = sluiceway(*flow.apply_arguments("--create-topics"))
     assert done.code == 0, done.stderr
     flow.assert_applied()
-    topics.admin.delete_topics([flow.topic["applied"]])[flow.topic["applied"]].result(30)
+
+
+def test_a_flow_that_has_never_run(topics: Topics, tmp_path: Path) -> None:
+    """Whose state topic is not there, so nothing tells how far it is."""
+    flow = Applied(topics, tmp_path)
+    topics.remove(flow.state)
+    refused = sluiceway(*flow.apply_arguments())
+    assert refused.code == 2
+    assert refused.sentence == f"the flow's state topic {flow.state!r} does not exist; run the flow first"

@@ -18,8 +18,8 @@ from tests.columns.worlds import SelectorWorld, Sent
 from tests.support import Topics
 
 Headers = Sequence[tuple[str, bytes]]
-DEATHS: list[str | float] = ["produced:2", "committed:2", 0.3, "one-lane:2", "soon:3"]
-FEW_DEATHS: list[str | float] = ["produced:2", 0.3, "one-lane:2"]
+DEATHS: list[str | float] = ["produced:2", "states:2", "committed:2", 0.3, "one-lane:2", "soon:3"]
+FEW_DEATHS: list[str | float] = ["states:2", 0.3, "one-lane:2"]
 BAD = (
     b'{"name": "short", "values": [1, 2]}',
     b'{"name": "yes", "values": [true]}',
@@ -206,7 +206,7 @@ def check_instances(
 WINDOWED: dict[str, dict[str, Any]] = {"operator": {"name": "saola"}, "window": {"size": 120, "slide": 10}}
 DOUBLY: dict[str, dict[str, Any]] = {
     "operator": {"name": "saola-stream", "refresh": 50},
-    "emit": {"every": 8, "on_change": True},  # so often that no epoch is without one
+    "emit": {"every": 8, "on_change": True},  # so often that no commit is without one
 }
 
 

@@ -18,8 +18,10 @@ from confluent_kafka import KafkaException
 from tests.crash.compare import Out, Output, differences
 from tests.crash.harness import Child, Flow, How
 from tests.support import Topics, produce, read_committed
-from tests.support.flow import toml
+from tests.support.flow import STATE, toml
 
+MEMBER = {"session.timeout.ms": 6000, "group.instance.id": "only"}
+"""A killed run's lanes are the next one's at once."""
 Sent = tuple[bytes | None, bytes | None, int]
 """Key, value, partition."""
 
@@ -46,6 +48,7 @@ class SelectorWorld:
         self._carries = tuple(carries)
         self._sections = sections
         self._name = topics.group(f"{role}-flow")
+        topics.also(groups=[f"{self._name}.members"])
         self._input = topics(role, lanes)
         produce(topics.bootstrap, self._input, sent, {"compression.type": "lz4"}, headers)
         reference = self.flow("reference")
@@ -53,26 +56,17 @@ class SelectorWorld:
         self.expected = self.read(reference)
 
     def flow(self, series: str) -> Flow:
-        """A flow that has never run."""
+        """A flow that has never run, though its name has: only the group that lag tools read remembers it."""
         for done in self._topics.admin.delete_consumer_groups([self._name], request_timeout=30).values():
             with contextlib.suppress(KafkaException):  # it has never been
                 done.result(30)
         outputs = {carries: self._topics(carries, self._lanes) for carries in self._carries}
-        urls = {role: f"kafka://{self._topics.bootstrap}/{name}" for role, name in outputs.items()}
+        state = self._topics("state", self._lanes, STATE)
+        urls = {role: f"kafka://{self._topics.bootstrap}/{name}" for role, name in {**outputs, "state": state}.items()}
         urls[self._role] = f"kafka://{self._topics.bootstrap}/{self._input}"
-        state = self._topics("state", self._lanes, {"cleanup.policy": "compact"})
-        urls["state"] = f"kafka://{self._topics.bootstrap}/{state}"
         file = self._place / f"{series}.toml"
-        # always the same member: a successor has the lanes at once
-        kafka = {"session.timeout.ms": 6000, "group.instance.id": "one"}
-        basic: dict[str, Mapping[str, Any]] = {
-            "flow": {"name": self._name},
-            "topics": urls,
-            "kafka": kafka,
-            "input": {"stop": "end"},
-        }
-        content = {**basic, **self._sections}
-        file.write_text(toml(content))
+        content = {"flow": {"name": self._name}, "topics": urls, "input": {"stop": "end"}, **self._sections}
+        file.write_text(toml({**content, "kafka": MEMBER}))
         return Flow(file, self._name, series, outputs)
 
     def read(self, flow: Flow) -> Output:
@@ -90,7 +84,7 @@ class SelectorWorld:
         return [orjson.loads(record.value or b"null") for records in lanes for record in records]
 
     def survives(self, deaths: Sequence[str | float], *, pace: int) -> int:
-        """Die so often, finish, and compare; the number of records that were read again.
+        """Die so often, finish, and compare; the number of records that a death made a later run read again.
 
         A death is a place of the runner's (`produced:2`), or so many seconds after the first commit.
         """

@@ -138,11 +138,11 @@ class Placed:
         return gained
 
     def _around_lost(self, original: Any) -> Any:
-        def lost(worker: Any, lane: int) -> None:
+        def lost(worker: Any, lane: int, thrown_out: bool) -> None:
             with self._changed:
                 self._lanes.discard(lane)
                 self._changed.notify_all()
-            original(worker, lane)
+            original(worker, lane, thrown_out)
 
         return lost
 

@@ -18,9 +18,9 @@ from tests.crash.seams import Report, wrap
 def tell(report: Report) -> None:
     def around_lane(event: str) -> Any:
         def around(original: Any) -> Any:
-            def call(worker: Any, lane: int) -> None:
+            def call(worker: Any, lane: int, *more: bool) -> None:
                 report(event, lane=lane)
-                original(worker, lane)
+                original(worker, lane, *more)
 
             return call
 

@@ -14,7 +14,8 @@ from sluiceway.errors import FlowError
 from sluiceway.schemas.lane import LaneOutput, OutRecord
 from sluiceway.topics.directory import create_directory_topic, partition_count, partition_path
 from sluiceway.topics.directory_reader import DirectoryReader, directory_bounds
-from sluiceway.topics.directory_writer import DirectoryLane, DirectoryOutput
+from sluiceway.topics.directory_writer import DirectoryWriter
+from sluiceway.topics.state_records import CommitRecord
 from sluiceway.topics.url import DirectoryTopic
 
 
@@ -115,7 +116,7 @@ def test_a_start_must_be_the_start_of_a_line_that_is_there(topic: DirectoryTopic
     file_of(topic).write_bytes(b"abc\ndef\n")
     with pytest.raises(FlowError, match="byte 3 is not the start of a line"):
         DirectoryReader(topic, 0, 3, None)
-    with pytest.raises(FlowError, match="go on at byte 9, but the file has 8; restore it, or start anew"):
+    with pytest.raises(FlowError, match="go on at byte 9, but the file has 8; restore it, or begin anew"):
         DirectoryReader(topic, 0, 9, None)
     DirectoryReader(topic, 0, 8, None).close()
 
@@ -142,8 +143,8 @@ def test_the_number_of_partitions_is_pinned(topic: DirectoryTopic, tmp_path: Pat
 # -- writing -----------------------------------------------------------------------------------------------------------
 
 
-def lane(topic: DirectoryTopic, position: int = 0) -> DirectoryLane:
-    return DirectoryLane(0, [DirectoryOutput("predictions", topic, (0, 0))], {str(topic): position})
+def lane(topic: DirectoryTopic, position: int = 0) -> DirectoryWriter:
+    return DirectoryWriter(0, {"predictions": topic}, CommitRecord({}, False, 1, None, {}, {topic.identity: position}))
 
 
 def output(*values: bytes) -> LaneOutput:
@@ -152,8 +153,8 @@ def output(*values: bytes) -> LaneOutput:
     return made
 
 
-def position_of(written: DirectoryLane) -> int:
-    [position] = written.commit().values()
+def position_of(written: DirectoryWriter) -> int:
+    [position] = written.sync().values()
     return position
 
 
@@ -197,7 +198,7 @@ def test_a_second_writer_is_refused_until_the_first_is_gone(topic: DirectoryTopi
 @pytest.mark.parametrize("torn", [b"", b"t", b"three", b"x" * 2_500_000])
 def test_a_torn_last_line_is_cut_and_the_rest_compared(topic: DirectoryTopic, torn: bytes) -> None:
     file_of(topic).write_bytes(b"one\ntwo\n" + torn)
-    writer = lane(topic, 4)  # the checkpoint knows of `one` only
+    writer = lane(topic, 4)  # the last commit knows of `one` only
     assert file_of(topic).read_bytes() == b"one\ntwo\n"
     writer.write(output(b"two", b"three"))
     assert position_of(writer) == 14
@@ -225,9 +226,9 @@ def test_a_difference_stops_the_flow_and_changes_nothing(topic: DirectoryTopic) 
     assert file_of(topic).read_bytes() == b"one\ntwo\n"
 
 
-def test_output_that_the_checkpoint_knows_must_be_there(topic: DirectoryTopic) -> None:
+def test_output_that_the_commit_knows_must_be_there(topic: DirectoryTopic) -> None:
     file_of(topic).write_bytes(b"one\n")
-    with pytest.raises(FlowError, match="has 4 bytes, but the checkpoint says that 8 were written"):
+    with pytest.raises(FlowError, match="has 4 bytes, but the last commit says that 8 were written"):
         lane(topic, 8)
 
 
@@ -238,4 +239,24 @@ def test_a_full_disk_is_a_sentence(topic: DirectoryTopic) -> None:
     writer = lane(topic)
     with pytest.raises(FlowError, match=r"part-00000\.jsonl cannot be written: No space left on device"):
         writer.write(output(b"one"))
+    writer.close()
+
+
+def test_a_new_store_begins_with_empty_directories(topic: DirectoryTopic) -> None:
+    file_of(topic).write_bytes(b"one\ntor")
+    with pytest.raises(FlowError, match=r"already holds output, but the flow's store is new: write to another directory"):
+        DirectoryWriter(0, {"predictions": topic}, None)
+    file_of(topic).write_bytes(b"tor")  # half a line is no output
+    writer = DirectoryWriter(0, {"predictions": topic}, None)
+    assert writer.is_new
+    writer.close()
+
+
+def test_a_topic_that_the_commit_does_not_know_begins_where_it_ends(topic: DirectoryTopic) -> None:
+    file_of(topic).write_bytes(b"earlier\n")
+    commit = CommitRecord({}, False, 1, None, {}, {"dir:/elsewhere": 5})
+    writer = DirectoryWriter(0, {"predictions": topic}, commit)
+    assert writer.is_new
+    writer.write(output(b"one"))
+    assert writer.sync() == {"dir:/elsewhere": 5, topic.identity: 12}  # those no longer written are still known
     writer.close()

@@ -1,24 +1,24 @@
-"""The flag that signals set: what sets it, whom it is passed on to, and what it leaves behind."""
+"""The flag that signals set: what sets it, and what it leaves behind."""
 
 from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from sluiceway.flows.source import Reader, TopicSource
 from sluiceway.flows.stopping import Stop
 
 
 @pytest.fixture
-def stop(tmp_path: Path) -> Iterator[Stop]:
-    made = Stop(tmp_path)
-    made.listen(on_never_begun=lambda: None)
+def stop() -> Iterator[Stop]:
+    made = Stop()
+    made.listen()
     made()  # the flow has begun
     yield made
     made.close()
@@ -32,21 +32,13 @@ def eventually_stopped(stop: Stop, seconds: float = 10.0) -> bool:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_stops_and_is_passed_on(stop: Stop, tmp_path: Path, number: signal.Signals) -> None:
-    other = Stop(tmp_path)
+def test_a_signal_stops(stop: Stop, number: signal.Signals) -> None:
+    other = Stop()
+    assert not stop()
     os.kill(os.getpid(), number)
     assert eventually_stopped(stop)
-    deadline = time.monotonic() + 10
-    while not (tmp_path / "stop").exists():
-        assert time.monotonic() < deadline
-    assert not other.stopped  # it does not listen yet
-
-
-def test_a_peer_s_word_stops_too(stop: Stop, tmp_path: Path) -> None:
-    assert not stop()
-    (tmp_path / "stop").touch()
-    assert eventually_stopped(stop)
     assert stop()
+    assert not other.stopped  # it does not listen yet
 
 
 def test_other_signals_of_the_program_are_its_own(stop: Stop) -> None:
@@ -61,24 +53,6 @@ def test_other_signals_of_the_program_are_its_own(stop: Stop) -> None:
     assert came == [signal.SIGUSR1] * 3
 
 
-def test_a_store_that_cannot_be_reached_does_not_make_it_deaf(
-    stop: Stop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def stale(*given: object, **more: object) -> bool:
-        raise OSError(116, "Stale file handle")
-
-    with monkeypatch.context() as broken:
-        broken.setattr(Path, "exists", stale)
-        broken.setattr(Path, "touch", stale)
-        time.sleep(0.3)  # some looks
-        os.kill(os.getpid(), signal.SIGTERM)
-        assert eventually_stopped(stop)
-        time.sleep(0.3)
-    deadline = time.monotonic() + 10
-    while not (tmp_path / "stop").exists():  # told as soon as it can be
-        assert time.monotonic() < deadline
-
-
 def test_everything_is_as_before_afterwards() -> None:
     handlers = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
     told, tell = os.pipe()
@@ -88,7 +62,7 @@ def test_everything_is_as_before_afterwards() -> None:
         descriptors, threads = len(os.listdir("/proc/self/fd")), threading.active_count()
         for _ in range(3):
             stop = Stop()
-            stop.listen(on_never_begun=lambda: None)
+            stop.listen()
             stop.close()
             stop.close()
         assert len(os.listdir("/proc/self/fd")) == descriptors
@@ -115,14 +89,27 @@ def test_only_the_main_thread_can_run_a_flow() -> None:
     assert "main thread" in str(problems[0])
 
 
-def test_a_worker_that_reads_no_partition_has_begun_too(tmp_path: Path) -> None:
-    """It lists the parts as every worker does, and opens none: a stop that takes its time must not end it as idle."""
+BEFORE_IT_BEGINS = """
+import os, signal, time
+from sluiceway.flows.stopping import Stop
+stop = Stop()
+stop.listen()
+os.kill(os.getpid(), signal.SIGTERM)
+time.sleep(20)
+"""
 
-    def open_reader(partition: int, position: int | None) -> Reader:
-        raise AssertionError("nothing is read here")
 
-    stop = Stop(tmp_path)
-    source = TopicSource(1, open_reader, stop)
-    assert not stop._begun
-    assert source.list_parts() == ["00000"]
-    assert stop._begun
+def test_a_flow_that_has_not_begun_just_ends() -> None:
+    """It waits for a broker, say, and has nothing to commit."""
+    began = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", BEFORE_IT_BEGINS], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "stopped before the flow had begun\n")
+    assert time.monotonic() - began < 15
+
+
+def test_asked_twice_it_does_not_wait() -> None:
+    script = BEFORE_IT_BEGINS.replace("stop.listen()", "stop.listen(); stop()").replace(
+        "os.kill(os.getpid(), signal.SIGTERM)",
+        "os.kill(os.getpid(), signal.SIGTERM); time.sleep(0.5); os.kill(os.getpid(), signal.SIGTERM)",
+    )
+    assert subprocess.run([sys.executable, "-c", script]).returncode == 128 + signal.SIGTERM

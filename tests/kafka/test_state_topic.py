@@ -187,15 +187,15 @@ HARMS: dict[str, tuple[Harm, str]] = {
     ),
     "a missing chunk": (
         lambda held: committed_again(held, (HEAD, struct.pack(">I", 2) + held[HEAD][4:])),
-        "a state in it is damaged: chunks are missing",
+        "a state in it is damaged: parts of it are missing",
     ),
     "no first chunk": (
         lambda held: committed_again(held, (b"s" + struct.pack(">I", 1) + b"mall", b"x")),
-        "a state in it is damaged: chunks are missing",
+        "a state in it is damaged: parts of it are missing",
     ),
     "a piece without a head": (
         lambda held: committed_again(held, (b"p" + struct.pack(">QI", 7, 0) + b"mall", held[HEAD])),
-        "a piece of stream 'mall' is there, but its head is not",
+        "a state in it is damaged: parts of it are missing",
     ),
     "a state that is no envelope": (
         lambda held: committed_again(held, (HEAD, held[HEAD][:FIRST] + b"pickle")),

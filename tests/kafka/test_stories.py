@@ -1,17 +1,17 @@
-"""The store, the consumer group and the topics must tell the same story; where they do not, a sentence says so."""
+"""The state, the consumer group and the topics must tell the same story; where they do not, a sentence says so."""
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import ConfigResource, NewPartitions, NewTopic, ResourceType
+from confluent_kafka.admin import ConfigResource, ResourceType
 
 from tests.kafka.expected import assert_exact, instances
+from tests.kafka.state import records_of
 from tests.kafka.test_positions import committed
 from tests.support import Topics, produce
-from tests.support.flow import KafkaFlow
+from tests.support.flow import OUTPUTS, KafkaFlow
 
 
 def test_input_that_is_no_longer_what_the_checkpoint_was_made_from(topics: Topics, tmp_path: Path) -> None:
@@ -25,79 +25,64 @@ def test_input_that_is_no_longer_what_the_checkpoint_was_made_from(topics: Topic
     produce(flow.bootstrap, topic, instances(20, first=20))
     for done in topics.admin.delete_records([TopicPartition(topic, 0, 30)]).values():
         done.result(30)
-    truncated = flow.run()
+    truncated = flow.run("--again")
     assert truncated.code == 1
     assert truncated.sentence == (
         f"topic {topic!r}, partition 0: the flow wants to go on at offset 20, but the broker holds 30 to 40; restore"
-        f" the missing records, or start anew with another flow name and another recovery directory"
+        f" the missing records, or begin anew: `sluiceway reset`, or another flow name"
     )
     assert "Traceback" not in truncated.stderr
 
-    for grown in topics.admin.create_partitions([NewPartitions(topic, 2)]).values():
-        grown.result(30)
-    _wait_for_partitions(topics, topic, 2)
-    for role in ("selections", "predictions", "dead_letters"):
-        topics.admin.create_partitions([NewPartitions(flow.topic[role], 2)])[flow.topic[role]].result(30)
-        _wait_for_partitions(topics, flow.topic[role], 2)
-    more = flow.run()
+    for name in (topic, *(flow.topic[role] for role in OUTPUTS)):
+        topics.grow(name, 2)
+    more = flow.run("--again")
     assert more.code == 2
-    assert "was made with input partitions = 1, the flow now has 2" in more.sentence
-    assert "another name and another recovery directory, or undo the change" in more.sentence
+    assert f"the state topic {flow.state!r} has 1 partitions, the input has 2" in more.sentence
+    assert 'give the flow another name, or set input.on_new_partitions = "read" if no key has moved' in more.sentence
 
-    topics.admin.delete_topics([topic])[topic].result(30)
-    while topic in topics.admin.list_topics(timeout=10).topics:
-        time.sleep(0.05)
-    missing = flow.run()
+    topics.remove(topic)
+    missing = flow.run("--again")
     assert missing.code == 2
     assert missing.sentence == f"the input topic {topic!r} does not exist on {flow.bootstrap}; create it first"
 
-    topics.admin.create_topics([NewTopic(topic, num_partitions=1, replication_factor=1)])[topic].result(30)
-    _wait_for_partitions(topics, topic, 1)
+    topics.make(topic, 1)
     produce(flow.bootstrap, topic, instances(40))
-    recreated = flow.run()
+    recreated = flow.run("--again")
     assert recreated.code == 2
     assert "was made with input id = " in recreated.sentence
+    assert recreated.sentence.endswith(f"`sluiceway reset` begins {flow.name!r} anew, or give the flow another name")
     assert flow.out("predictions") == before
-
-
-def _wait_for_partitions(topics: Topics, topic: str, count: int) -> None:
-    deadline = time.monotonic() + 30
-    while True:
-        partitions = topics.admin.list_topics(topic, timeout=10).topics[topic].partitions
-        if len(partitions) == count and all(one.leader >= 0 for one in partitions.values()):
-            return
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_missing_topics_are_named_or_made(topics: Topics, tmp_path: Path) -> None:
     flow = KafkaFlow(topics, tmp_path, partitions=2)
-    made = {role: f"{flow.topic[role]}-new" for role in ("selections", "predictions", "dead_letters")}
+    topics.remove(flow.state)
+    made = {role: f"{flow.topic[role]}-new" for role in OUTPUTS}
+    topics.also(*made.values())
     flow.topic |= made
     flow.write()
     missing = flow.run()
     assert missing.code == 2
+    named = {**made, "state": flow.state}
     assert missing.sentence == (
-        f"there are no topics {', '.join(f'{name!r} ({role})' for role, name in made.items())} on {flow.bootstrap};"
+        f"there are no topics {', '.join(f'{name!r} ({role})' for role, name in named.items())} on {flow.bootstrap};"
         f" create them with as many partitions as the input (2), or let `sluiceway run --create-topics` do it"
     )
-    assert not flow.store.exists()
 
     produce(flow.bootstrap, flow.instances, [(key, value, 1) for key, value in instances(10)])
-    try:
-        flow.ends("--create-topics")
-        assert len(flow.out("predictions", partition=1)) == 10
-        settings = {role: _settings(topics, name) for role, name in made.items()}
-        assert settings["selections"]["cleanup.policy"] == "compact"
-        assert settings["selections"]["min.compaction.lag.ms"] == str(7 * 86_400_000)
-        assert settings["predictions"]["cleanup.policy"] == "delete"
-        limit = int(_settings(topics, flow.instances)["max.message.bytes"])
-        assert int(settings["dead_letters"]["max.message.bytes"]) >= limit + 1000
-        listed = topics.admin.list_topics(timeout=10).topics
-        assert {len(listed[name].partitions) for name in made.values()} == {2}
-    finally:
-        for gone in topics.admin.delete_topics(list(made.values())).values():
-            gone.result(30)
+    flow.ends("--create-topics")
+    assert len(flow.out("predictions", partition=1)) == 10
+    settings = {role: _settings(topics, name) for role, name in named.items()}
+    assert settings["selections"]["cleanup.policy"] == "compact"
+    assert settings["selections"]["min.compaction.lag.ms"] == str(7 * 86_400_000)
+    assert settings["predictions"]["cleanup.policy"] == "delete"
+    limit = int(_settings(topics, flow.instances)["max.message.bytes"])
+    assert int(settings["dead_letters"]["max.message.bytes"]) >= limit + 1000
+    state = {"cleanup.policy": "compact", "retention.ms": "-1", "delete.retention.ms": "86400000"}
+    state |= {"segment.bytes": str(64 << 20), "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.3"}
+    assert settings["state"].items() >= state.items()
+    listed = topics.admin.list_topics(timeout=10).topics
+    assert {len(listed[name].partitions) for name in named.values()} == {2}
 
 
 def _settings(topics: Topics, topic: str) -> dict[str, str]:
@@ -106,116 +91,54 @@ def _settings(topics: Topics, topic: str) -> dict[str, str]:
     return {name: entry.value for name, entry in found.items()}
 
 
-def test_a_lost_store_is_noticed_and_adopted_exactly(topics: Topics, tmp_path: Path) -> None:
-    flow = KafkaFlow(topics, tmp_path, emit={"every": 5, "final": False})
-    sent = instances(90)
-    produce(flow.bootstrap, flow.instances, sent[:33])
-    flow.ends()
-    produce(flow.bootstrap, flow.instances, sent[33:])
-
-    lost = tmp_path / "another-store"
-    refused = flow.run(store=lost)
-    assert refused.code == 1
-    assert "has already sent its output up to offset 33 of partition 0" in refused.sentence
-    assert "`sluiceway run --adopt` replays the input from input.start" in refused.sentence
-    again = flow.run(store=lost)  # the refusal left nothing behind that would let it pass now
-    assert (again.code, again.sentence) == (1, refused.sentence)
-
-    flow.ends("--adopt", store=lost)
-    assert_exact(flow, sent, end=False)
-    assert committed(flow) == 90
-
-    behind = flow.run()  # the old store stands at 33: the output is ahead of it, which a crash explains too
-    assert behind.code == 0, behind.stderr
-    assert_exact(flow, sent, end=False)
-
-
-def test_finals_that_were_not_wanted_come_when_they_are(topics: Topics, tmp_path: Path) -> None:
+def test_an_ended_flow_goes_on_when_told(topics: Topics, tmp_path: Path) -> None:
     flow = KafkaFlow(topics, tmp_path, emit={"every": 5, "final": False})
     sent = instances(13)
     produce(flow.bootstrap, flow.instances, sent)
     flow.ends()
     assert [one["reason"] for one in flow.values("selections")] == ["interval", "interval"]
     flow.write(emit={"final": True})
-    flow.ends()
-    flow.ends()
+    over = flow.run()
+    assert over.code == 0
+    assert over.stderr.splitlines()[-1] == (
+        f"{flow.name}: this flow has come to the end of its input already; `sluiceway run {flow.file} --again` reads on"
+        f" to where the input ends now, `sluiceway reset {flow.file}` begins anew"
+    )
+    assert len(flow.out("selections")) == 2
+    flow.ends("--again")  # finals that were not wanted come when they are
+    flow.ends("--again")
     assert_exact(flow, sent)
+    assert records_of(flow)["r"]["number"] == 3
 
-
-def test_a_refused_start_does_not_make_a_new_store_an_old_one(topics: Topics, tmp_path: Path) -> None:
-    flow = KafkaFlow(topics, tmp_path)
-    produce(flow.bootstrap, flow.instances, instances(10))
-    flow.ends()
-    fresh = tmp_path / "fresh"
-    flow.write(input={"stop": "2099-01-01"})
-    assert "lies in the future" in flow.run(store=fresh).sentence
-    flow.write(input={"stop": "end"})
-    assert "has already sent its output" in flow.run(store=fresh).sentence
-
-
-def test_lost_group_offsets(topics: Topics, tmp_path: Path) -> None:
-    flow = KafkaFlow(topics, tmp_path, emit={"every": 5, "final": False})
-    sent = instances(90)
-    produce(flow.bootstrap, flow.instances, sent[:30])
-    flow.ends()
-    _delete_group(topics, flow)
-    produce(flow.bootstrap, flow.instances, sent[30:60])
-    flow.write(input={"stop": None})
-    with flow.start() as running:  # beside a clean store that is fine
-        running.until(lambda: len(flow.out("predictions")) == 60)
-        running.kill()
-    _delete_group(topics, flow)
-    produce(flow.bootstrap, flow.instances, sent[60:])
-    refused = flow.run()
-    assert refused.code == 1
-    assert "after a crash, but the consumer group" in refused.sentence
-    assert "`sluiceway run --adopt` goes on from the store" in refused.sentence
-    with flow.start("--adopt") as running:
-        running.until(lambda: len(flow.out("predictions")) >= 90)
+    flow.write(operator={"k": 4})
+    changed = flow.run("--again")
+    assert changed.code == 2
+    assert f"the state topic {flow.state!r} was made with params = " in changed.sentence
+    assert changed.sentence.endswith(
+        f"its models cannot go on with that; undo the change, or `sluiceway reset` begins {flow.name!r} anew, or give"
+        f" the flow another name"
+    )
+    flow.write(operator={"k": 3}, input={"stop": None})
+    produce(flow.bootstrap, flow.instances, instances(7, first=13))
+    with flow.start() as running:  # another stop is another run
+        running.until(lambda: len(flow.out("predictions")) == 20)
         assert running.stop().code == 0
-    # the crash came after the checkpoint or before it: the last epoch's output is there, perhaps twice
-    numbers = [one["seq"] for one in flow.values("predictions")]
-    assert sorted(set(numbers)) == list(range(90))
-    assert committed(flow) == 90
+    assert [one["seq"] for one in flow.values("predictions")] == list(range(20))
 
 
-def test_offsets_that_expired_while_the_flow_was_stopped(topics: Topics, tmp_path: Path) -> None:
-    """A start beside a clean store names them anew, also for a lane that then stays idle: a crash is no riddle."""
-    flow = KafkaFlow(topics, tmp_path, emit={"every": 5, "final": False})
-    sent = instances(60)
-    produce(flow.bootstrap, flow.instances, sent[:30])
-    flow.ends()
-    _delete_group(topics, flow)
-    flow.write(input={"stop": None})
-    with flow.start() as idle:
-        idle.until(lambda: committed(flow) == 30)
-        idle.kill()
-    produce(flow.bootstrap, flow.instances, sent[30:])
+def test_lost_group_offsets_are_nobody_s_loss(topics: Topics, tmp_path: Path) -> None:
+    """The position lies with the state: the group is for lag tools alone, and is told again."""
+    flow = KafkaFlow(topics, tmp_path, emit={"every": 5, "final": False}, input={"stop": None})
+    sent = instances(90)
+    for end in (30, 60, 90):
+        produce(flow.bootstrap, flow.instances, sent[end - 30 : end])
+        with flow.start() as running:
+            running.until(lambda end=end: committed(flow) == end)  # type: ignore[misc]
+            running.kill()
+        _delete_group(topics, flow)
     flow.write(input={"stop": "end"})
     flow.ends()
     assert_exact(flow, sent, end=False)
-
-
-def test_lost_group_offsets_of_a_flow_that_started_at_the_end(topics: Topics, tmp_path: Path) -> None:
-    """Where a run would have started by itself says nothing about what was out before it."""
-    flow = KafkaFlow(topics, tmp_path, emit={"every": 5, "final": False}, input={"start": "end", "stop": None})
-    with flow.start() as stopped:
-        stopped.until(lambda: _has_begun(flow))
-        produce(flow.bootstrap, flow.instances, instances(30))
-        stopped.until(lambda: len(flow.out("predictions")) == 30)
-        assert stopped.stop().code == 0
-    with flow.start() as killed:
-        killed.until(lambda: _has_begun(flow))
-        killed.kill()
-    _delete_group(topics, flow)
-    refused = flow.run()
-    assert refused.code == 1
-    assert "after a crash, but the consumer group" in refused.sentence
-
-
-def _has_begun(flow: KafkaFlow) -> bool:
-    """A run has, and has not ended by itself since."""
-    return (flow.store / "run.json").exists()
 
 
 def _delete_group(topics: Topics, flow: KafkaFlow) -> None:

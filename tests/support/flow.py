@@ -54,8 +54,14 @@ def sluiceway(*arguments: str | Path, cwd: Path | None = None, timeout: float = 
 class Running:
     """The command as a child process; killed at the end of the block if it still runs."""
 
-    def __init__(self, *arguments: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> None:
-        command = [sys.executable, "-m", "sluiceway", *map(str, arguments)]
+    def __init__(
+        self,
+        *arguments: str | Path,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        module: str = "sluiceway",
+    ) -> None:
+        command = [sys.executable, "-m", module, *map(str, arguments)]
         # files, not pipes: a flow that says more than a pipe holds must not wait for us
         self._said = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - closed by __exit__
         self._process = subprocess.Popen(

@@ -190,16 +190,22 @@ def assemble(states: Mapping[bytes, bytes]) -> tuple[dict[str, StoredStream], di
     many: dict[Place, int] = {}
     try:
         for key, value in states.items():
-            if key[:1] == _HEAD and _HEAD_KEY.unpack_from(key)[1] == 0:
-                stream = key[_HEAD_KEY.size :].decode()
-                birth, data = _whole(Place(stream, None), value, states, many)
-                streams[stream] = StoredStream(birth, data)
+            if key[:1] == _HEAD:
+                chunk = _HEAD_KEY.unpack_from(key)[1]
+                place = Place(key[_HEAD_KEY.size :].decode(), None)
+                if chunk == 0:
+                    birth, data = _whole(place, value, states, many)
+                    streams[place.stream] = StoredStream(birth, data)
+                elif place.key(0) not in states:  # it would be a stream that nobody has met
+                    raise KeyError(place)
         for key, value in states.items():
             if key[:1] == _PIECE:
                 _, piece, chunk = _PIECE_KEY.unpack_from(key)
+                place = Place(key[_PIECE_KEY.size :].decode(), piece)
                 if chunk == 0:
-                    stream = key[_PIECE_KEY.size :].decode()
-                    _, streams[stream].pieces[piece] = _whole(Place(stream, piece), value, states, many)
+                    _, streams[place.stream].pieces[piece] = _whole(place, value, states, many)
+                elif place.key(0) not in states:
+                    raise KeyError(place)
     except (struct.error, KeyError, UnicodeDecodeError):
         raise FlowError("a state in it is damaged: parts of it are missing") from None
     return streams, many
