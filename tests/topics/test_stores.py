@@ -174,7 +174,7 @@ def test_models_of_other_settings_are_refused(topics: Topics, tmp_path: Path) ->
     assert isinstance(first.store, KafkaStore)
     second = KafkaStore(first.store.topic, first.store.output, other, reads="instances", directories={})
     directories = directory_store(tmp_path), directory_store(tmp_path, other)
-    for kept, changed in ((first, Kept(second, lambda: [])), directories):
+    for kept, changed in ((first, Kept(second, list)), directories):
         lane = kept.lane()
         lane.open(wanted())
         lane.commit({"instances": 3}, [], final=False)
