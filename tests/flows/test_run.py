@@ -301,7 +301,7 @@ def test_bytewax_runs_it_too_and_exactly_once(flow: Flow, tmp_path: Path) -> Non
 
 def test_bytewax_s_own_recovery_is_refused(flow: Flow) -> None:
     flow.feed(INSTANCES)
-    with by_the_engine(flow, "-r", str(flow.directory)) as process:
+    with by_the_engine(flow, "-r", str(flow.directory), "-s", "1", "-b", "0") as process:
         said, _ = process.communicate(timeout=60)
     assert process.returncode != 0
     assert b"a flow keeps its state where its output goes: leave out -r and BYTEWAX_RECOVERY_DIRECTORY" in said
