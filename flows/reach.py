@@ -128,7 +128,10 @@ def refuse_running(reached: Reached) -> None:
             f"{reached.flow!r} is running, stop it first ({who}). A process that was killed counts as a member until"
             f" its session ends, some seconds later"
         )
-    for topic in settings.outputs.values():
+    if isinstance(store, DirectoryStore):
+        with store.held():
+            return
+    for topic in settings.outputs.values():  # beside Kafka outputs a directory keeps the flow to one process, no member
         if isinstance(topic, DirectoryTopic):
             for lane in range(reached.lanes):
                 if _is_held(partition_path(topic, lane)):

@@ -76,9 +76,6 @@ def plan(path: Path, *, with_snapshots: bool, step: Callable[[], None]) -> Plan:
 
 def _refuse(reached: Reached) -> None:
     refuse_running(reached)
-    if isinstance(reached.store, DirectoryStore):
-        with reached.store.held():
-            pass
     with suppress(FlowError):  # it cannot be read: nobody else can use it either
         refuse_foreign(reached)
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from tests.cli.calling import Call
-from tests.cli.flows import LANES, AnyFlow, BrokerFlow, DirectoryFlow, ended, newest, report
+from tests.cli.flows import LANES, AnyFlow, BrokerFlow, DirectoryFlow, ended, has_learnt, newest, report
 
 TO_THE_END = {"input": {"stop": "end"}}
 
@@ -20,7 +20,7 @@ def test_a_live_flow_is_saved_and_goes_on_from_there(flow: AnyFlow, tmp_path: Pa
     undisturbed = flow.other("undisturbed", **TO_THE_END)
     saved = tmp_path / "saved"
     with flow.start() as running:
-        running.until(lambda: len(newest(flow)) == 5)
+        running.until(lambda: has_learnt(flow))
         flow.feed(400, 700)  # it commits five times a second while it is saved
         done = call("backup", flow.file, saved)
         assert done.code == 0, done.stderr

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from tests.cli.calling import Call
-from tests.cli.flows import AnyFlow, BrokerFlow, DirectoryFlow, ended, newest, report
+from tests.cli.flows import AnyFlow, BrokerFlow, DirectoryFlow, ended, has_learnt, newest, report
 from tests.support import Topics
 from tests.support.flow import sluiceway
 
@@ -18,7 +18,7 @@ def test_a_fork_of_a_live_flow(flow: AnyFlow, call: Call) -> None:
     new = flow.other("new", input={"stop": "end"}, emit={"every": 10})
     undisturbed = flow.other("undisturbed", **TO_THE_END)
     with flow.start() as running:
-        running.until(lambda: len(newest(flow)) == 5)
+        running.until(lambda: has_learnt(flow))
         flow.feed(400, 600)
         done = call("fork", flow.file, new.file)
         assert done.code == 0, done.stderr

@@ -9,7 +9,7 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient
 
 from tests.cli.calling import Call, Terminal
-from tests.cli.flows import LANES, AnyFlow, BrokerFlow, DirectoryFlow, ended, newest, report
+from tests.cli.flows import LANES, AnyFlow, BrokerFlow, DirectoryFlow, ended, has_learnt, newest, report
 from tests.support import Topics
 from tests.support.flow import sluiceway
 
@@ -22,7 +22,8 @@ def groups(flow: BrokerFlow) -> set[str]:
 
 
 def test_a_dry_run_changes_nothing(flow: AnyFlow, call: Call) -> None:
-    assert "there is nothing to reset" in call("reset", flow.file, "--dry-run").stderr
+    if isinstance(flow, DirectoryFlow):  # where nothing has been made yet
+        assert "there is nothing to reset" in call("reset", flow.file, "--dry-run").stderr
     flow.feed(0, 200)
     flow.write(**TO_THE_END)
     ended(flow)
@@ -55,7 +56,7 @@ def test_it_wants_a_yes(flow: AnyFlow, tmp_path: Path, call: Call) -> None:
 def test_a_running_flow_is_refused(flow: AnyFlow, call: Call) -> None:
     flow.feed(0, 100)
     with flow.start() as running:
-        running.until(lambda: "partitions" in running.stderr and len(newest(flow)) == 5)
+        running.until(lambda: has_learnt(flow))
         done = call("reset", flow.file, "--yes")
         assert done.code == 1
         assert "process " in done.sentence
