@@ -239,8 +239,8 @@ def _compare(cluster: Cluster, topics: Topics, names: dict[str, str], place: Pat
     file = place / "calm.toml"
     write_flow(file, cluster.bootstrap, urls, f"{NAME}-calm.state", size)
     with running(file, 1) as [flow]:
-        done = flow.wait(180)
-        assert done.code == 0, done.stderr
+        ended = flow.wait(180)
+        assert ended.code == 0, ended.stderr
     for role in OUTPUTS:
         expected = read_committed(cluster.bootstrap, calm[role])
         found = read_committed(cluster.bootstrap, names[role])
