@@ -135,9 +135,13 @@ def test_a_reader_whose_client_has_lost_every_broker_is_opened_again(
     reader._consumer.close()
     reader._consumer = kafka.reader("127.0.0.1:1", {"log_level": 0}, reader._lost)
     reader._consumer.assign([TopicPartition(topic, 0, 0)])
-    deadline = time.monotonic() + 30
-    with pytest.raises(ReopenError, match="has lost every broker"):
+
+    def poll_on() -> None:
+        deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
             reader.poll()
             time.sleep(0.01)
+
+    with pytest.raises(ReopenError, match="has lost every broker"):
+        poll_on()
     reader.close()

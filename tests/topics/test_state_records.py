@@ -44,8 +44,8 @@ def records(stored: Stored, limit: int) -> dict[bytes, bytes]:
     """By key, as a store writes them."""
     made: dict[bytes, bytes] = {}
     for stream, (birth, head, pieces) in stored.items():
-        held: dict[int | None, bytes] = {None: head, **pieces}
-        for piece, data in held.items():
+        held: list[tuple[int | None, bytes]] = [(None, head), *pieces.items()]
+        for piece, data in held:
             parts = chunks(data, birth, limit)
             made |= {Place(stream, piece).key(number): part for number, part in enumerate(parts)}
     return made
