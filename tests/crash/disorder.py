@@ -7,9 +7,10 @@ from contextlib import closing
 from typing import Any
 
 from sluiceway.flows import process
-from sluiceway.topics.kafka_store import KafkaLane, StateReader
+from sluiceway.topics.kafka_store import KafkaLane
 from sluiceway.topics.members import AllLanes
 from sluiceway.topics.state_records import OPEN, OpenRecord
+from sluiceway.topics.state_topic import StateReader
 from sluiceway.topics.store import Restored, Wanted
 from tests.crash.seams import wrap
 

@@ -14,9 +14,10 @@ from sluiceway.flows.worker import Worker
 from sluiceway.topics import directory_store
 from sluiceway.topics.directory_store import DirectoryLane
 from sluiceway.topics.directory_writer import DirectoryWriter, _PartitionFile
-from sluiceway.topics.kafka_store import KafkaLane, StateReader, _Batch
+from sluiceway.topics.kafka_store import KafkaLane, _Batch
 from sluiceway.topics.kafka_writer import TransactionalWriter
 from sluiceway.topics.state_records import COMMIT, OPEN, RUN
+from sluiceway.topics.state_topic import StateReader
 from tests.crash.seams import Report, wrap
 
 IN_COMMIT, SOON = 0.012, 0.03

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from tests.crash.workload import LANES, lane_messages
 from tests.support.cluster import Cluster
@@ -24,6 +24,7 @@ STOP_SECONDS = 10.0
 """A process that is asked to stop has gone by then, whatever the brokers do."""
 BEGIN_SECONDS = 300.0
 """A first start may have to compile the kernels."""
+TAKEN_SECONDS = 120.0
 A_LANE_A_SECOND = 20
 NAME = "brokers"
 
@@ -87,6 +88,8 @@ class Feed:
 
     def __init__(self, bootstrap: str, topic: str, size: int) -> None:
         self._messages = [lane_messages(lane, size) for lane in range(LANES)]
+        self.taken = dict.fromkeys(range(LANES), 0.0)
+        """When the brokers took a record of each lane last: what they do not take, no flow can read."""
         self._topic = topic
         self._producer = Producer(
             {"bootstrap.servers": bootstrap, "enable.idempotence": True, "delivery.timeout.ms": 600_000, "log_level": 0}
@@ -98,9 +101,22 @@ class Feed:
     def _feed(self) -> None:
         for records in zip(*self._messages, strict=True):
             for lane, (key, value) in enumerate(records):
-                self._producer.produce(self._topic, value, key, lane)
+                self._producer.produce(self._topic, value, key, lane, on_delivery=self._note)
             self._producer.poll(0)
             self._ending.wait(1 / A_LANE_A_SECOND)
+
+    def _note(self, error: KafkaError | None, message: Message) -> None:
+        lane = message.partition()
+        assert error is None
+        assert lane is not None
+        self.taken[lane] = time.monotonic()
+
+    def wait(self, since: float) -> None:
+        """Until a record of every lane has been taken since then."""
+        deadline = time.monotonic() + TAKEN_SECONDS
+        while not all(at > since for at in self.taken.values()):
+            assert time.monotonic() < deadline, "the brokers take nothing"
+            time.sleep(0.05)
 
     def finish(self) -> None:
         """What is left, at once."""
@@ -189,6 +205,7 @@ def test_brokers_come_and_go(
             during.result()
             cluster.start()
             _supervise(flows, file)
+            feed.wait(time.monotonic())
             found = heard.silences(time.monotonic(), SILENCE_SECONDS)
             said = "\n".join(flow.stderr for flow in flows)
             assert len(found) == LANES, f"after {what}: only {sorted(found)} are heard\n{said}"
@@ -239,8 +256,8 @@ def _compare(cluster: Cluster, topics: Topics, names: dict[str, str], place: Pat
     file = place / "calm.toml"
     write_flow(file, cluster.bootstrap, urls, f"{NAME}-calm.state", size)
     with running(file, 1) as [flow]:
-        done = flow.wait(180)
-        assert done.code == 0, done.stderr
+        ended = flow.wait(180)
+        assert ended.code == 0, ended.stderr
     for role in OUTPUTS:
         expected = read_committed(cluster.bootstrap, calm[role])
         found = read_committed(cluster.bootstrap, names[role])

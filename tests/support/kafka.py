@@ -191,10 +191,15 @@ class Topics:
         self.admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
         self.wait_for(topic, partitions)
 
+    def count(self, topic: str) -> int:
+        """Of its partitions."""
+        return len(self.admin.list_topics(topic, timeout=10).topics[topic].partitions)
+
     def end(self, topic: str, partition: int = 0) -> int:
         """The offset after the last of all its records, transactions' markers included."""
         place = TopicPartition(topic, partition)
-        found = self.admin.list_offsets({place: OffsetSpec.latest()}, isolation_level=IsolationLevel.READ_UNCOMMITTED)
+        latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        found = self.admin.list_offsets({place: latest}, isolation_level=IsolationLevel.READ_UNCOMMITTED)
         return int(found[place].result(30).offset)
 
     def remove(self, topic: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from random import Random
 
 import pytest
@@ -41,9 +42,10 @@ LIMITS = st.integers(FIRST + 1, 80)
 
 def records(stored: Stored, limit: int) -> dict[bytes, bytes]:
     """By key, as a store writes them."""
-    made = {}
+    made: dict[bytes, bytes] = {}
     for stream, (birth, head, pieces) in stored.items():
-        for piece, data in {None: head, **pieces}.items():
+        held: list[tuple[int | None, bytes]] = [(None, head), *pieces.items()]
+        for piece, data in held:
             parts = chunks(data, birth, limit)
             made |= {Place(stream, piece).key(number): part for number, part in enumerate(parts)}
     return made
@@ -91,10 +93,8 @@ def test_a_first_chunk_that_is_none(data: bytes) -> None:
 
 @given(st.binary(max_size=20), st.binary(max_size=20))
 def test_any_record_is_a_state_or_a_sentence(key: bytes, value: bytes) -> None:
-    try:
+    with suppress(FlowError):  # any other error would be one
         assemble({key: value} if is_state(key) else {})
-    except FlowError as problem:
-        assert "parts of it are missing" in str(problem)
 
 
 RUN = RunRecord(3, Bounds((0, 5), (7, None), "end"))
