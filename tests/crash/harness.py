@@ -86,6 +86,15 @@ class Child:
         return len(self.events("committed"))
 
     @property
+    def lanes(self) -> set[int]:
+        """Those it has, and has committed since it got them."""
+        since: dict[int, float] = {event["lane"]: event["at"] for event in self.events("gained")}
+        for event in self.events("lost"):
+            if since.get(event["lane"], event["at"]) < event["at"]:
+                del since[event["lane"]]
+        return {e["lane"] for e in self.events("committed") if e["lane"] in since and e["at"] > since[e["lane"]]}
+
+    @property
     def wasted(self) -> int:
         """Records it has read since each lane's last commit: whoever goes on reads them again."""
         committed = {event["lane"]: event["position"] for event in self.events("committed")}
@@ -115,12 +124,10 @@ class Child:
 
         self.wait_until(come, f"commits of {count} lanes", timeout)
 
-    def wait_until(
-        self, come: Callable[[], bool], what: str, timeout: float = 60.0, *, process_may_end: bool = False
-    ) -> None:
+    def wait_until(self, come: Callable[[], bool], what: str, timeout: float = 60.0) -> None:
         deadline = time.monotonic() + timeout
         while not come():
-            assert self.alive or process_may_end, f"ended with {self.process.returncode} before {what}:\n{self.stderr}"
+            assert self.alive, f"ended with {self.process.returncode} before {what}:\n{self.stderr}"
             assert time.monotonic() < deadline, f"no {what} within {timeout:.0f} s:\n{self.stderr}"
             time.sleep(0.02)
 
@@ -144,6 +151,18 @@ class Child:
     def kill(self) -> None:
         self.process.kill()
         self.process.wait(30.0)
+
+
+def one_goes(first: Child, second: Child, timeout: float = 90.0) -> tuple[Child, Child]:
+    """Of two members of one name: they fence each other until either sees that it is not alone; who went, who stays."""
+    deadline = time.monotonic() + timeout
+    while first.alive and second.alive:
+        assert time.monotonic() < deadline, f"both go on:\n{first.stderr}\n{second.stderr}"
+        time.sleep(0.02)
+    ended, stays = (second, first) if first.alive else (first, second)
+    ended.ends(1)
+    assert "group.instance.id" in ended.stderr, ended.stderr
+    return ended, stays
 
 
 @dataclass

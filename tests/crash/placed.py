@@ -92,7 +92,7 @@ class Placed:
         wrap(TransactionalWriter, "announce", self._around_announce)
         wrap(TransactionalWriter, "commit", self._around_transaction)
         wrap(_Batch, "add", self._around_add)
-        wrap(DirectoryLane, "_put", self._around_put)
+        wrap(directory_store, "_put", self._around_put)
         wrap(DirectoryWriter, "sync", self._around_sync)
         wrap(_PartitionFile, "append", self._around_append)
         wrap(directory_store, "StoredStream", self._around_stream)
@@ -293,8 +293,8 @@ class Placed:
         return take
 
     def _around_put(self, original: Any) -> Any:
-        def put(lane: Any, key: bytes, value: bytes) -> None:
-            original(lane, key, value)
+        def put(file: Any, key: bytes, value: bytes) -> None:
+            original(file, key, value)
             if key == COMMIT and self._is("armed") and self._point == "in-sql":
                 self._act()
             elif key == OPEN and self._is("opening"):

@@ -77,6 +77,12 @@ def die_at(flow: Flow, death: Placed, how: How) -> None:
     flow.died(str(death), child)
 
 
+def die_at_the_end(flow: Flow, lanes: Sequence[int], point: str = "end") -> None:
+    """Each time one lane alone comes to its end: the others are still to come to theirs."""
+    for lane in lanes:
+        die_at(flow, Placed(point, 1), How(die=f"{point}:1", pace=1000, awake=(lane,)))
+
+
 def die_at_random(flow: Flow, number: int, *, seed: int = 0, workers: int = 1) -> None:
     random_ = random.Random(seed)
     for death in range(number):

@@ -18,6 +18,7 @@ from tests.crash.series import (
     die_after_a_while,
     die_at,
     die_at_random,
+    die_at_the_end,
     die_placed,
     placed_everywhere,
 )
@@ -54,8 +55,7 @@ def test_first_and_last(world: World, tmp_path: Path, watched: Watched, exact: E
     flow = watched(world.flow("first and last", tmp_path))
     points = ["fenced", "opened", "run"] if world.kind == "kafka" else ["opened", "run", "first-in-sql", "first-soon"]
     die_placed(flow, [Placed(point, 1) for point in [*points, "committed", "restore", "one-lane"]], seed=3)
-    for _ in range(2):
-        die_at(flow, Placed("end", 1), How(die="end:1"))
+    die_at_the_end(flow, (2, 0))
     flow.finish()
     exact(world, flow)
 
@@ -147,8 +147,7 @@ def test_mixed_topics(
         if mixed is BothOutputsWorld:
             die_placed(flow, [Placed("synced", 2), Placed("torn", 2), Placed("synced", 3), Placed("torn", 4)], seed=15)
         die_at_random(flow, 3, seed=11)
-        for _ in range(2):
-            die_at(flow, Placed("end", 1), How(die="end:1"))
+        die_at_the_end(flow, (1, 3))
         flow.finish()
         exact(world, flow)
     finally:

@@ -7,22 +7,20 @@ from pathlib import Path
 import pytest
 
 from tests.crash.conftest import Exact, Watched, fast
-from tests.crash.harness import How
-from tests.crash.series import CHUNK, Placed, die_at
+from tests.crash.series import die_at_the_end
 from tests.crash.worlds import World
 
-POINTS = {
-    "kafka": ("final-produced", "final-states", "final-record", "final-in-commit", "end", "final-soon", "end"),
-    "directory": ("final-synced", "final-in-sql", "end", "final-soon", "end"),
-}
+BEFORE = {"kafka": ("final-produced", "final-states", "final-record"), "directory": ("final-synced", "final-in-sql")}
 
 
 @pytest.mark.parametrize("world", fast("kafka"), indirect=True)
 def test_final_snapshots_come_once(world: World, tmp_path: Path, watched: Watched, exact: Exact) -> None:
-    """Each death lets at most one more lane come to its end, so the next still has one to die in."""
     flow = watched(world.flow("final", tmp_path))
-    for point in POINTS[world.kind]:
-        die_at(flow, Placed(point, 1), How(die=f"{point}:1", chunk=CHUNK))
+    for point in BEFORE[world.kind]:
+        die_at_the_end(flow, (0,), point)
+    die_at_the_end(flow, (0,), "final-in-commit" if world.kind == "kafka" else "end")
+    die_at_the_end(flow, (1,), "final-soon")
+    die_at_the_end(flow, (2,))
     flow.finish()
     exact(world, flow)
     flow.finish()

@@ -11,7 +11,7 @@ import pytest
 
 from tests.crash.compare import count_wrong, differences
 from tests.crash.conftest import Exact, Verdict, Watched
-from tests.crash.harness import Child, Flow, How, moves
+from tests.crash.harness import Child, Flow, How, moves, one_goes
 from tests.crash.series import PACE, SLOW, lose_any_of
 from tests.crash.workload import LANES
 from tests.crash.worlds import DirectoryToKafkaWorld, KafkaWorld
@@ -19,8 +19,6 @@ from tests.crash.worlds import DirectoryToKafkaWorld, KafkaWorld
 full = pytest.mark.crash(full=True)
 UNDER_LOAD = How(pace=SLOW)
 """Every lane has something to read all the time, so pauses can be seen."""
-SETTLED = 2.0
-"""Seconds in which nothing more moves, once each process has what it should have."""
 
 
 def _rescale(flow: Flow, processes: int) -> None:
@@ -31,19 +29,14 @@ def _rescale(flow: Flow, processes: int) -> None:
     _settle(flow, min(processes, LANES))
 
 
-def _settle(flow: Flow, owners: int, timeout: float = 40.0) -> None:
-    """Until all lanes are committed by so many processes."""
+def _settle(flow: Flow, owners: int, timeout: float = 90.0) -> None:
+    """Until all lanes have been committed by those who have them now, which are so many processes."""
     deadline = time.monotonic() + timeout
     while True:
-        since = time.monotonic() - SETTLED / 2
-        lanes, owning = set(), set()
-        for number, child in enumerate(flow.running):
-            recent = [event["lane"] for event in child.events("committed") if event["at"] > since]
-            lanes |= set(recent)
-            owning |= {number} if recent else set()
-        if len(lanes) == LANES and len(owning) == owners:
+        held = [child.lanes for child in flow.running]
+        if sorted(lane for lanes in held for lane in lanes) == list(range(LANES)) and sum(map(bool, held)) == owners:
             return
-        assert time.monotonic() < deadline, f"{len(lanes)} lanes in {len(owning)} processes, {owners} were wanted"
+        assert time.monotonic() < deadline, f"lanes are shared out as {held}, {owners} owners were wanted"
         time.sleep(0.2)
 
 
@@ -97,7 +90,7 @@ def test_join_leave_kill_and_freeze(
             _settle(flow, 2)
             pauses.begin()
             frozen.send(signal.SIGSTOP)
-            first.wait_until(lambda: _recent_lanes(first) == LANES, "all lanes back")
+            first.wait_until(lambda: len(first.lanes) == LANES, "all lanes back")
             pauses.end("freeze")
             frozen.send(signal.SIGCONT)
             _settle(flow, 2)
@@ -109,11 +102,6 @@ def test_join_leave_kill_and_freeze(
     assert pauses.longest["join"] < 10
     assert pauses.longest["leave"] < 10
     assert pauses.longest["kill"] < 20
-
-
-def _recent_lanes(child: Child) -> int:
-    since = time.monotonic() - SETTLED / 2
-    return len({event["lane"] for event in child.events("committed") if event["at"] > since})
 
 
 @full
@@ -128,7 +116,7 @@ def test_rescaling_under_load(
         pauses.begin()
         _rescale(flow, processes)
         pauses.end(f"to {processes}")
-    victim = next(child for child in flow.running if _recent_lanes(child))
+    victim = next(child for child in flow.running if child.lanes)
     victim.kill()
     flow.died("one of five", victim)
     _settle(flow, LANES)
@@ -168,16 +156,13 @@ def test_one_of_two_dies_placed(
 def test_take_over_of_a_running_owner(
     broker: KafkaWorld, crash_full: bool, tmp_path: Path, watched: Watched, exact: Exact
 ) -> None:
-    """A second process of the same name takes the lanes of the first while it runs; the first ends, and says why."""
+    """A second process of the same name takes the lanes of the first while it runs; one of them ends, and says why."""
     flow = watched(broker.flow("take-over", tmp_path))
     owner = flow.start(How(pace=PACE))
     for _ in range(8 if crash_full else 2):
         owner.wait_for_lanes(LANES)
-        successor = flow.start(How(pace=PACE))
-        owner.ends(1)
-        assert "another process has taken this one's place" in owner.stderr
-        assert "Traceback" not in owner.stderr
-        owner = successor
+        ended, owner = one_goes(owner, flow.start(How(pace=PACE)))
+        assert "Traceback" not in ended.stderr
     owner.wait_for_lanes(LANES)
     flow.finish()
     exact(broker, flow)

@@ -230,11 +230,13 @@ class LiveKafkaWorld(KafkaWorld):
         random_ = random.Random("feed")
         waiting = {lane: lane_messages(lane, self._size) for lane in range(LANES)}
         while any(waiting.values()):
+            hurried = ending.is_set()
+            size = self._size if hurried else 25
             burst = []
             for lane in range(LANES):
-                if random_.random() < 0.5:
-                    burst += [(key, value, lane) for key, value in waiting[lane][:25]]
-                    del waiting[lane][:25]
+                if hurried or random_.random() < 0.5:
+                    burst += [(key, value, lane) for key, value in waiting[lane][:size]]
+                    del waiting[lane][:size]
             produce(self.bootstrap, self.input, burst)
             ending.wait(0.25)
 

@@ -54,8 +54,6 @@ PASSING = MOVING | frozenset(
     }
 )
 """What librdkafka mends by itself when it reads; everything else is for us to tell."""
-FATAL = KafkaError._FATAL
-"""Of a client that has failed for good; the reason stands in the text alone."""
 UNKNOWN = frozenset(
     {KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART}
 )

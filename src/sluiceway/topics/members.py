@@ -34,7 +34,6 @@ REFUSED = frozenset(
         KafkaError.INVALID_SESSION_TIMEOUT,
         KafkaError.INCONSISTENT_GROUP_PROTOCOL,
         KafkaError.FENCED_INSTANCE_ID,
-        kafka.FATAL,  # what a member is told whose place was taken
     }
 )
 """What a member cannot get over; all else passes, or is told by the lanes themselves."""
