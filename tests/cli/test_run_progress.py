@@ -33,7 +33,8 @@ def flow(tmp_path: Path, call: Call) -> Path:
 def test_elsewhere_it_says_when_it_starts_and_how_it_ended(flow: Path) -> None:
     done = sluiceway("run", "flow.toml", cwd=flow)
     start, end = [line for line in done.stderr.splitlines() if "compiling" not in line]
-    assert start == f"f: ofs on dir:{flow}/in (3 partitions, to the end); a commit every 2 s, state in dir:{flow}/out.state"
+    where = f"dir:{flow}/in (3 partitions, to the end)"
+    assert start == f"f: ofs on {where}; a commit every 2 s, state in dir:{flow}/out.state"
     assert end.startswith("f: the input has ended; 3,000 records in ")
     assert done.stdout == ""
     over = sluiceway("run", "flow.toml", cwd=flow)

@@ -57,7 +57,7 @@ def test_the_version(call: Call) -> None:
         (["run", "x.toml", "--agian"], "--again"),
         (["run", "x.toml", "--recovery", "y"], "--recovery is gone: a flow keeps its state where its output goes"),
         (["run", "x.toml", "--recovery-partitions", "2"], "--recovery-partitions is gone: there is no recovery"),
-        (["run", "x.toml", "--adopt"], "--adopt is gone: a flow whose state was lost begins anew with `sluiceway reset`"),
+        (["run", "x.toml", "--adopt"], "--adopt is gone: a flow whose state was lost begins anew with `sluiceway"),
         (["apply", "x.toml", "--recovery", "y"], "--recovery is gone: a flow keeps its state where its output goes"),
         (["apply", "x.toml", "--flow-recovery", "y"], "--flow-recovery is gone: applying finds the flow's state"),
         (["apply", "x.toml", "--adopt"], "--adopt is gone: "),

@@ -244,7 +244,7 @@ def test_a_full_disk_is_a_sentence(topic: DirectoryTopic) -> None:
 
 def test_a_new_store_begins_with_empty_directories(topic: DirectoryTopic) -> None:
     file_of(topic).write_bytes(b"one\ntor")
-    with pytest.raises(FlowError, match=r"already holds output, but the flow's store is new: write to another directory"):
+    with pytest.raises(FlowError, match=r"already holds output, but the flow's store is new: write to another"):
         DirectoryWriter(0, {"predictions": topic}, None)
     file_of(topic).write_bytes(b"tor")  # half a line is no output
     writer = DirectoryWriter(0, {"predictions": topic}, None)

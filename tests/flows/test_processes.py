@@ -39,7 +39,8 @@ def test_the_interval_may_be_named_by_the_engine_s_variable(tmp_path: Path) -> N
 def test_variables_that_cannot_be(tmp_path: Path) -> None:
     flow = Flow(tmp_path)
     flow.feed(INSTANCES, partitions=2)
-    for text, sentence in (("0", "must not be 0"), ("-1", "must not be -1"), ("two", "must be a whole number, not 'two'")):
+    sentences = {"0": "must not be 0", "-1": "must not be -1", "two": "must be a whole number, not 'two'"}
+    for text, sentence in sentences.items():
         refused = _run_with(flow, BYTEWAX_WORKERS_PER_PROCESS=text)
         assert (refused.code, refused.sentence) == (2, f"BYTEWAX_WORKERS_PER_PROCESS {sentence}")
     assert not flow.store.exists()

@@ -26,6 +26,10 @@ def seen(flow: KafkaFlow, *partitions: int) -> list[int]:
     return [len(flow.out("predictions", partition=partition)) for partition in partitions]
 
 
+def partitions_of(topics: Topics, topic: str) -> int:
+    return len(topics.admin.list_topics(topic, timeout=10).topics[topic].partitions)
+
+
 def test_partitions_that_were_added_stop_the_flow(topics: Topics, tmp_path: Path) -> None:
     flow = KafkaFlow(topics, tmp_path, partitions=2, input={"stop": None})
     for partition in (0, 1):
@@ -61,7 +65,7 @@ def test_partitions_that_were_added_are_read_if_wanted(topics: Topics, tmp_path:
         for partition in range(4):  # those of the new partitions come before anybody reads them
             send(flow, partition, 30, first=50)
         for name in (flow.state, *(flow.topic[role] for role in OUTPUTS)):
-            running.until(lambda name=name: len(topics.admin.list_topics(name, timeout=10).topics[name].partitions) == 4)  # type: ignore[misc]
+            running.until(lambda name=name: partitions_of(topics, name) == 4)  # type: ignore[misc]
         running.until(lambda: seen(flow, 0, 1, 2, 3) == [80, 80, 30, 30])
         assert running.stop().code == 0
     for partition, count in enumerate((80, 80, 30, 30)):
@@ -82,8 +86,9 @@ def test_a_single_partition_cannot_be_joined_by_others(topics: Topics, tmp_path:
     topics.grow(flow.instances, 2)
     refused = flow.run("--again")
     assert refused.code == 2
-    assert "had one partition and has 2 now: records without a key, which belonged to the stream 'default'" in refused.sentence
-    assert len(topics.admin.list_topics(flow.state, timeout=10).topics[flow.state].partitions) == 1
+    told = "had one partition and has 2 now: records without a key, which belonged to the stream 'default'"
+    assert told in refused.sentence
+    assert partitions_of(topics, flow.state) == 1
 
 
 @pytest.mark.parametrize("anew", [False, True], ids=["deleted", "made anew"])

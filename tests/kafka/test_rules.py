@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from confluent_kafka.admin import AclOperation, ResourceType
@@ -28,13 +29,13 @@ def rights(name: str, *outputs: str) -> Rights:
     }
 
 
-def allow(topics: Topics, given: Rights) -> None:
+def allow(topics: Topics, given: Mapping[tuple[ResourceType, str], tuple[AclOperation, ...]]) -> None:
     for (kind, name), operations in given.items():
         topics.allow_only(kind, name, *operations, prefix=kind is TRANSACTIONAL_ID)
 
 
 READERS = "sluiceway-reader"
-"""The group that clients name which only read: nothing is ever committed to it, but the broker is asked who leads it."""
+"""The group that clients name which only read: nothing is committed to it, but the broker is asked who leads it."""
 
 
 def test_a_flow_and_applying_it(own_broker: Broker, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a state topic must be, and what becomes of a flow whose state topic is not: a sentence, and nothing is written."""
+"""What a state topic must be, and what becomes of a flow whose is not: a sentence, and nothing is written."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -26,7 +27,7 @@ from tests.support.flow import OUTPUTS, STATE, Done, KafkaFlow
 SENT = instances(43)
 
 
-def made(topics: Topics, directory: Path, **sections: dict[str, object]) -> KafkaFlow:
+def made(topics: Topics, directory: Path, **sections: Any) -> KafkaFlow:
     """A flow that has learnt from the first half of its input."""
     flow = KafkaFlow(topics, directory, **sections)
     produce(flow.bootstrap, flow.instances, SENT[:23])
@@ -98,7 +99,8 @@ def test_an_emptied_state_topic(topics: Topics, tmp_path: Path, left: int) -> No
     delete_records(flow, end - left)
     assert ("m" in records_of(flow)) == bool(left)
     sentence = refused(flow, 1)
-    assert f"the state topic {flow.state!r} has lost records of partition 0 (it begins at offset {end - left})" in sentence
+    told = f"the state topic {flow.state!r} has lost records of partition 0 (it begins at offset {end - left})"
+    assert told in sentence
     assert sentence.endswith(lead_on(flow))
 
 
@@ -205,7 +207,10 @@ HARMS: dict[str, tuple[Harm, str]] = {
         lambda held: committed_again(held, (HEAD, held[HEAD][:FIRST] + b"S\x07" + held[HEAD][FIRST + 2 :])),
         "version 7, this program knows",
     ),
-    "a damaged state": (lambda held: committed_again(held, (HEAD, held[HEAD][:-9])), "a state of lane 0 cannot be used: "),
+    "a damaged state": (
+        lambda held: committed_again(held, (HEAD, held[HEAD][:-9])),
+        "a state of lane 0 cannot be used: ",
+    ),
 }  # fmt: skip
 
 

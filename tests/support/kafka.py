@@ -194,7 +194,8 @@ class Topics:
     def end(self, topic: str, partition: int = 0) -> int:
         """The offset after the last of all its records, transactions' markers included."""
         place = TopicPartition(topic, partition)
-        found = self.admin.list_offsets({place: OffsetSpec.latest()}, isolation_level=IsolationLevel.READ_UNCOMMITTED)
+        newest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        found = self.admin.list_offsets({place: newest}, isolation_level=IsolationLevel.READ_UNCOMMITTED)
         return int(found[place].result(30).offset)
 
     def remove(self, topic: str) -> None:

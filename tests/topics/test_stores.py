@@ -19,7 +19,7 @@ from sluiceway.topics.directory_store import DirectoryStore
 from sluiceway.topics.kafka_store import Follower, KafkaStore, StateTopic
 from sluiceway.topics.kafka_writer import KafkaOutput
 from sluiceway.topics.state_records import RunRecord
-from sluiceway.topics.store import LaneStore, Wanted
+from sluiceway.topics.store import Glance, LaneStore, Wanted
 from sluiceway.topics.url import DirectoryTopic
 from tests.support import Topics, read_committed
 from tests.support.flow import STATE
@@ -100,7 +100,7 @@ def test_what_is_committed_is_restored(kept: Kept) -> None:
         assert commit is not None
         assert (commit.positions, commit.final, commit.run, commit.belongs_to) == ({"instances": 5}, True, 1, BELONGS)
     assert glance.opened == contents.opened
-    assert kept.store.glance(1) == (None, None) or kept.store.glance(1).commit is None
+    assert kept.store.glance(1).commit is None
 
     again = kept.lane()
     found = again.open(wanted())
@@ -174,7 +174,7 @@ def test_models_of_other_settings_are_refused(topics: Topics, tmp_path: Path) ->
     assert isinstance(first.store, KafkaStore)
     second = KafkaStore(first.store.topic, first.store.output, other, reads="instances", directories={})
     directories = directory_store(tmp_path), directory_store(tmp_path, other)
-    for kept, changed in ((first, Kept(second, lambda: [])), directories):
+    for kept, changed in ((first, Kept(second, list)), directories):
         lane = kept.lane()
         lane.open(wanted())
         lane.commit({"instances": 3}, [], final=False)
@@ -283,7 +283,7 @@ def test_one_process_has_a_lane(tmp_path: Path) -> None:
     lane = kept.lane()
     lane.open(wanted())
     second = kept.lane()
-    with pytest.raises(FlowError, match=r"is in use by process \d+ on .*: a flow that writes directories is one process"):
+    with pytest.raises(FlowError, match=r"is in use by process \d+ on .*: a flow that writes directories is one"):
         second.open(wanted())
     second.close()
     lane.close()
@@ -300,7 +300,7 @@ def test_a_store_at_rest_is_read_without_a_trace(tmp_path: Path) -> None:
     lane.close()
     before = sorted(path.name for path in (tmp_path / "state").iterdir())
     assert kept.store.read(0).streams == {"a": StoredStream(0, b"A")}
-    assert kept.store.glance(1) == (None, None)
+    assert kept.store.glance(1) == Glance(None, None)
     assert sorted(path.name for path in (tmp_path / "state").iterdir()) == before
 
 
