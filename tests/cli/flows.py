@@ -130,9 +130,16 @@ class DirectoryFlow:
 class BrokerFlow(KafkaFlow):
     """All topics lie on the broker; members are not static, so a stopped one is gone at once."""
 
-    def __init__(self, topics: Topics, directory: Path, name: str = "flow", **sections: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        topics: Topics,
+        directory: Path,
+        name: str = "flow",
+        configs: Mapping[str, Mapping[str, str]] | None = None,
+        **sections: Mapping[str, Any],
+    ) -> None:
         given = {**SECTIONS, "input": {"stop": None}, "kafka": {"group.instance.id": None}}
-        super().__init__(topics, directory, partitions=LANES, name=name, **{**given, **sections})
+        super().__init__(topics, directory, partitions=LANES, configs=configs, name=name, **{**given, **sections})
 
     def feed(self, start: int, stop: int) -> None:
         produce(self.bootstrap, self.instances, instances(start, stop))

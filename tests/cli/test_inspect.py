@@ -9,8 +9,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka.admin import ConfigResource, ResourceType
-
 from tests.cli.calling import Call
 from tests.cli.flows import AnyFlow, BrokerFlow, DirectoryFlow, instances, report
 from tests.cli.test_watch import HISTORY, snapshot
@@ -94,16 +92,11 @@ def test_a_flow_that_runs(flow: AnyFlow, call: Call) -> None:
 
 
 def test_a_parked_lane(topics: Topics, tmp_path: Path, call: Call) -> None:
-    flow = BrokerFlow(topics, tmp_path)
+    # a broken record makes a dead letter of its size: more than the topic takes
+    flow = BrokerFlow(topics, tmp_path, configs={"dead_letters": {"max.message.bytes": "2000"}})
     flow.feed(0, 100)
     with flow.start() as running:
         running.until(lambda: report(flow)["stream_count"] == 5)
-        # a broken record makes a dead letter of its size: more than the topic takes
-        small = {"max.message.bytes": "2000"}
-        resource = ConfigResource(ResourceType.TOPIC, flow.topic["dead_letters"], set_config=small)
-        topics.admin.alter_configs([resource])[resource].result()
-        assert running.stop().code == 0
-    with flow.start() as running:
         produce(flow.bootstrap, flow.instances, [("s0", "x" * 3000, 0)])
         running.until(lambda: report(flow)["lanes"][0]["parked"] is not None)
         produce(flow.bootstrap, flow.instances, instances(100, 200))
