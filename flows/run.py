@@ -24,6 +24,7 @@ from sluiceway.flows.stopping import Stop
 from sluiceway.flows.watch import TopicsWatch
 from sluiceway.flows.work import Work
 from sluiceway.flows.worker import raise_problems
+from sluiceway.topics.members import forgotten_after
 
 EPOCH = timedelta(seconds=10)
 """Of the engine. It means nothing here: lanes commit by themselves."""
@@ -87,6 +88,8 @@ def run(
         work.prepare(settings, on_compile)
         while True:
             grown = settings.input.on_new_partitions == "read" and enlarge(settings)
+            if grown:  # else a group that takes it for the member it knows would hand it the lanes that it had
+                stop.wait(forgotten_after(settings.kafka))
             around = look_around(settings, create=create_topics)
             watch = TopicsWatch(settings, around)
             try:

@@ -62,6 +62,10 @@ class Stop:
         self._begun = True
         return self._asked.is_set()
 
+    def wait(self, seconds: float) -> None:
+        """So long, or until asked to stop."""
+        self._asked.wait(seconds)
+
     @property
     def stopped(self) -> bool:
         return self._asked.is_set()

@@ -49,10 +49,10 @@ def test_partitions_that_were_added_stop_the_flow(topics: Topics, tmp_path: Path
     assert f"the state topic {flow.state!r} has 2 partitions, the input has 3" in again.sentence
 
 
-def test_partitions_that_were_added_are_read_if_wanted(topics: Topics, tmp_path: Path) -> None:
-    flow = KafkaFlow(
-        topics, tmp_path, partitions=2, input={"stop": None, "stream": "partition", "on_new_partitions": "read"}
-    )
+@pytest.mark.parametrize("member", [None, "only"], ids=["a new member", "a static member"])
+def test_partitions_that_were_added_are_read_if_wanted(topics: Topics, tmp_path: Path, member: str | None) -> None:
+    reading = {"stop": None, "stream": "partition", "on_new_partitions": "read"}
+    flow = KafkaFlow(topics, tmp_path, partitions=2, input=reading, kafka={"group.instance.id": member})
     for partition in (0, 1):
         send(flow, partition, 50)
     with looking(flow) as running:

@@ -39,6 +39,13 @@ REFUSED = frozenset(
 """What a member cannot get over; all else passes, or is told by the lanes themselves."""
 
 
+def forgotten_after(config: kafka.Config) -> float:
+    """Seconds until a group has forgotten a static member that is away: one that comes back before gets the lanes that
+    it had, and no others, since nothing is shared out anew."""
+    session = {**DEFAULTS, **config}["session.timeout.ms"]
+    return float(session) / 1000 + 1.0 if kafka.INSTANCE_ID in config else 0.0
+
+
 class Membership(Protocol):
     """Tells a worker of the lanes it gets and loses."""
 
