@@ -118,6 +118,7 @@ def test_live_input(kafka: str, tmp_path: Path, watched: Watched, verdict: Verdi
             for _ in range(12):
                 die_after_a_while(flow, flow.start(), random_)
         flow.finish()
+        live.settle(flow)
         found = live.read(flow)
         live.take_reference(tmp_path)
         wrong = differences(live.expected, found)

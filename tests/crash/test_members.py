@@ -203,6 +203,7 @@ def test_reading_before_fencing_is_caught(
         child.wait()
     last = flow.start()
     refused = last.wait() != 0
+    broker.settle(flow)
     found = broker.read(flow)
     assert differences(broker.expected, found), "nothing went wrong: the control shows nothing"
     assert count_wrong(broker.expected, found).repeated

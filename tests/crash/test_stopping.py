@@ -32,6 +32,7 @@ def test_signals_pause(world: World, tmp_path: Path, watched: Watched, exact: Ex
     flow = watched(world.flow("signals", tmp_path))
     for number in (signal.SIGTERM, signal.SIGINT):
         _stop(flow, number, rhythm=number)
+        world.settle(flow)
         found = world.read(flow)
         assert count(found) > 0
         assert not prefix_differences(world.expected, found)
@@ -127,8 +128,10 @@ def test_a_stall_beyond_the_transaction(
     before = child.commits
     lane = failed["lane"]
     child.wait_until(lambda: any(e["lane"] == lane for e in child.events("committed")[before:]), "the lane's commit")
-    others = [event for event in child.events("committed") if event["lane"] != lane]
-    assert len(others) > 40, "the other lanes stood still too"
+    [placed] = child.events("placed")
+    meanwhile = [event["lane"] for event in child.events("committed") if placed["at"] < event["at"] < failed["at"]]
+    assert set(meanwhile) == set(range(LANES)) - {lane}
+    assert len(meanwhile) > 2 * LANES
     child.stop()
     flow.finish()
     exact(broker, flow)
@@ -165,6 +168,7 @@ def test_an_exception_parks_a_lane(world: World, tmp_path: Path, watched: Watche
     assert f"placed at {point}" in child.stderr
     [failed] = child.events("failed")
     assert f"lane {failed['lane']} is parked" in child.stderr
+    world.settle(flow)
     found = world.read(flow)
     for carries, lanes in world.expected.items():
         for lane, records in lanes.items():

@@ -29,6 +29,7 @@ CARRIES = ("selections", "predictions", "dead_letters")
 EMIT = "[emit]\nevery = 25\non_change = true\nmin_gap = 5\ntop = 20"
 SESSION_MS = 6000
 """So soon a killed member's lanes move on; the least that brokers allow."""
+MARKERS_SECONDS = 30.0
 STATIC = "one"
 """The one process of a flow that is always the same member: its successor has the lanes at once."""
 
@@ -74,6 +75,9 @@ class World(Protocol):
 
     def flow(self, series: str, place: Path, *, member: str | None = STATIC) -> Flow:
         """A flow that has never run, with output topics of its own."""
+
+    def settle(self, flow: Flow) -> None:
+        """Wait until all that was committed can be read."""
 
     def read(self, flow: Flow) -> Output:
         """What a reader that knows nothing of us finds."""
@@ -130,6 +134,7 @@ class KafkaWorld:
     def take_reference(self, place: Path) -> None:
         reference = self.flow("reference", place)
         reference.finish()
+        self.settle(reference)
         self.expected: Output = self.read(reference)
         check_reference(self.expected)
 
@@ -176,6 +181,12 @@ class KafkaWorld:
                     raise
             return
 
+    def settle(self, flow: Flow) -> None:
+        """A broker answers that a transaction is committed before it has said so in each of its partitions."""
+        deadline = time.monotonic() + MARKERS_SECONDS
+        while self.unfinished(flow) and time.monotonic() < deadline:
+            time.sleep(0.1)
+
     def read(self, flow: Flow) -> Output:
         found: dict[str, Mapping[int, list[Out]]] = {}
         for carries in CARRIES:
@@ -201,7 +212,8 @@ class KafkaWorld:
             consumer = Consumer(
                 {"bootstrap.servers": self.bootstrap, "group.id": "ends", "isolation.level": isolation, "log_level": 0}
             )
-            places = [TopicPartition(topic, lane) for topic in flow.outputs.values() for lane in range(LANES)]
+            topics = [topic for carries, topic in flow.outputs.items() if carries not in self.in_directories]
+            places = [TopicPartition(topic, lane) for topic in topics for lane in range(LANES)]
             ends.append([consumer.get_watermark_offsets(place, timeout=30) for place in places])
             consumer.close()
         return ends[0] != ends[1]
@@ -264,6 +276,7 @@ class DirectoryWorld:
     def take_reference(self, place: Path) -> None:
         reference = self.flow("reference", place)
         reference.finish()
+        self.settle(reference)
         self.expected: Output = self.read(reference)
         check_reference(self.expected)
 
@@ -274,6 +287,8 @@ class DirectoryWorld:
         urls = {carries: f"dir:{path}" for carries, path in outputs.items()}
         write_settings(file, self.name, {"instances": self.input_url, **urls}, learns=self.learns)
         return Flow(file, self.name, f"{self.kind} {series}", outputs)
+
+    def settle(self, flow: Flow) -> None: ...
 
     def read(self, flow: Flow) -> Output:
         return {carries: read_directory(Path(flow.outputs[carries])) for carries in CARRIES}
@@ -307,6 +322,7 @@ class BothOutputsWorld(KafkaWorld):
 
 def verify(world: World, flow: Flow) -> str:
     """The output is that of the undisturbed run, byte for byte; a sentence for the table."""
+    world.settle(flow)
     found = world.read(flow)
     wrong = differences(world.expected, found)
     assert not wrong, "\n".join(wrong)
