@@ -9,7 +9,7 @@ from typing import Any
 
 from sluiceway.errors import SettingsError
 from sluiceway.operators import registry
-from sluiceway.operators.stages import column_stream
+from sluiceway.operators.stages.column_stream import selector_state
 from sluiceway.schemas.state import StoredStream, StreamState, UnreadableStateError, unpack_stream
 
 
@@ -94,10 +94,7 @@ def _model_state(state: StreamState) -> Mapping[str, Any]:
     if "model" in head:
         model: Mapping[str, Any] = head["model"]
         return model
-    # columns may lie in pieces of their own: then the stage puts a selector's state together
-    whole = getattr(column_stream, "selector_state", None)
-    selector: Mapping[str, Any] = head["selector"] if whole is None else whole(state)
-    return selector
+    return selector_state(state)
 
 
 def _counts(state: StreamState, head: Mapping[str, Any]) -> dict[str, int]:
