@@ -197,6 +197,10 @@ class AppliedOutput(LaneOutput):
 
     applied: list[OutRecord] = field(default_factory=list)
 
+    @property
+    def lists(self) -> tuple[list[OutRecord], ...]:
+        return (self.applied,)
+
 
 class Applier:
     """Keeps what is selected in a lane, rebuilt from the selections whenever it is opened, and applies it.

@@ -243,8 +243,7 @@ class Attempt:
 
 def _size(output: LaneOutput) -> int:
     """Roughly: each list as if all its records were as large as the first."""
-    lists = (output.selections, output.predictions, output.verdicts, output.dead_letters, output.finals)
-    return sum(len(records) * records[0].size for records in lists if records)
+    return sum(len(records) * (records[0].size + 1) for records in output.lists if records)
 
 
 class LaneRun:

@@ -93,3 +93,8 @@ class LaneOutput:
     dead_letters: list[OutRecord] = field(default_factory=list)
     finals: list[OutRecord] = field(default_factory=list)
     """Final snapshots: for the selections topic, after everything else; they belong to position `stop`."""
+
+    @property
+    def lists(self) -> tuple[list[OutRecord], ...]:
+        """All records, by what they are."""
+        return self.selections, self.predictions, self.verdicts, self.dead_letters, self.finals
