@@ -197,6 +197,9 @@ class AppliedOutput(LaneOutput):
 
     applied: list[OutRecord] = field(default_factory=list)
 
+    def lists(self) -> tuple[list[OutRecord], ...]:
+        return (*LaneOutput.lists(self), self.applied)
+
 
 class Applier:
     """Keeps what is selected in a lane, rebuilt from the selections whenever it is opened, and applies it.

@@ -122,7 +122,7 @@ class Attempt:
 
     def deliver(self, output: LaneOutput, changes: Sequence[StoredChange] | None) -> None:
         job = Job(output, changes, _size(output))
-        if job.size == 0 and changes is None:  # most polls give nothing: not worth waking a thread
+        if changes is None and not any(output.lists()):  # most polls give nothing: not worth waking a thread
             self._done(job)
             return
         with self._lock:
@@ -243,8 +243,7 @@ class Attempt:
 
 def _size(output: LaneOutput) -> int:
     """Roughly: each list as if all its records were as large as the first."""
-    lists = (output.selections, output.predictions, output.verdicts, output.dead_letters, output.finals)
-    return sum(len(records) * records[0].size for records in lists if records)
+    return sum(len(records) * records[0].size for records in output.lists() if records)
 
 
 class LaneRun:

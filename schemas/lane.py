@@ -93,3 +93,7 @@ class LaneOutput:
     dead_letters: list[OutRecord] = field(default_factory=list)
     finals: list[OutRecord] = field(default_factory=list)
     """Final snapshots: for the selections topic, after everything else; they belong to position `stop`."""
+
+    def lists(self) -> tuple[list[OutRecord], ...]:
+        """All that there is to write."""
+        return (self.selections, self.predictions, self.verdicts, self.dead_letters, self.finals)
