@@ -275,11 +275,15 @@ class LaneRun:
     def ended(self) -> bool:
         return self.done or self.parked is not None
 
-    def forget(self) -> None:
-        """The lane has gone to another process, whose fencing aborts what is open here."""
+    def close(self) -> None:
+        """What is open here is aborted by whoever opens the lane next."""
         if self._attempt is not None:
             self._attempt.close()
             self._attempt = None
+
+    def forget(self) -> None:
+        """The lane has gone to another process."""
+        self.close()
         self._parts.progress.forget(self.lane)
 
     def next(self, stopping: bool) -> Item | None:
@@ -347,7 +351,7 @@ class LaneRun:
         opened = attempt.opened
         if opened is None:
             if stopping:
-                self.forget()
+                self.close()
                 self.done = True
             return
         self._opened, self.run = opened, opened.run

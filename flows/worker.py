@@ -163,7 +163,7 @@ class Worker:
         self._process.ended += 1
         self._process.problems += [run.parked for run in self._runs.values() if run.parked is not None]
         for run in self._runs.values():
-            run.forget()
+            run.close()
         if self._membership is not None:
             self._membership.close()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
@@ -47,6 +48,7 @@ def test_it_wants_a_yes(flow: AnyFlow, tmp_path: Path, call: Call) -> None:
     ended(flow)
     with Terminal("reset", flow.file, cwd=tmp_path) as terminal:
         terminal.until("for good? [y/N]")
+        time.sleep(0.5)  # a signal that comes between the question and the reading of an answer is heard with the answer
         terminal.interrupt()
         terminal.until("nothing was removed")
         assert terminal.wait() == 1

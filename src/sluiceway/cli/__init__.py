@@ -68,7 +68,7 @@ def main() -> None:
     """Entry point. Exit codes: 0 done or stopped, 1 the world failed, 2 a user's mistake, 130 interrupted."""
     run.tell_warnings()
     code = _run()
-    if sys.argv[1:2] in (["run"], ["apply"]):
+    if run.has_begun():
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)  # a Kafka client that was fenced, or waits for a broker, may abort or hold up an orderly end

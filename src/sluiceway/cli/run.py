@@ -68,6 +68,14 @@ def run(
     execute(flow, load, checkpoint_every, create_topics=create_topics, again=again)
 
 
+_begun: list[str] = []
+
+
+def has_begun() -> bool:
+    """Whether this process has run a flow, so that clients of a broker may still be at work."""
+    return bool(_begun)
+
+
 def refuse_gone(**given: object) -> None:
     """Options of earlier releases: what to do instead."""
     from sluiceway.errors import SettingsError
@@ -108,6 +116,7 @@ def execute(
     with ExitStack() as display:
 
         def started(around: Surroundings) -> None:
+            _begun.append(settings.flow.name)
             until = "until stopped" if settings.input.stop is None else "to the end"
             say(
                 f"{settings.flow.name}: {what} on {settings.source}"
