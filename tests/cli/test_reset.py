@@ -48,7 +48,7 @@ def test_it_wants_a_yes(flow: AnyFlow, tmp_path: Path, call: Call) -> None:
     ended(flow)
     with Terminal("reset", flow.file, cwd=tmp_path) as terminal:
         terminal.until("for good? [y/N]")
-        time.sleep(0.5)  # a signal that comes between the question and the reading of an answer is heard with the answer
+        time.sleep(0.5)  # a signal between the question and the reading of an answer waits for the answer
         terminal.interrupt()
         terminal.until("nothing was removed")
         assert terminal.wait() == 1
