@@ -18,7 +18,7 @@ from sluiceway.flows.process import belongs_to, open_store
 from sluiceway.flows.select import SELECTING
 from sluiceway.flows.settings import Settings
 from sluiceway.topics.bounds import Bounds
-from sluiceway.topics.store import Restored, Wanted
+from sluiceway.topics.store import Restored, Wanted, choices
 from tests.kafka.expected import assert_exact, instances
 from tests.kafka.state import latest, records_of
 from tests.support import Topics, produce
@@ -64,7 +64,7 @@ def set_config(flow: KafkaFlow, **values: str) -> None:
 
 
 def lead_on(flow: KafkaFlow) -> str:
-    return f"`sluiceway reset` begins {flow.name!r} anew, or give the flow another name"
+    return choices(flow.name)
 
 
 # -- lost ------------------------------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ def test_a_state_topic_of_another_flow(topics: Topics, tmp_path: Path, committed
     flow.topic["state"] = other.state
     flow.write()
     held = latest(other)
-    assert f'was made with flow = "{other.name}", the flow now has "{flow.name}"' in refused(flow, 2)
+    assert f'holds the models of flow "{other.name}", not of "{flow.name}"' in refused(flow, 2)
     assert latest(other) == held
 
 
