@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import struct
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from sluiceway.errors import FlowError
@@ -48,9 +49,20 @@ def refused(flow: KafkaFlow, code: int, *more: str) -> str:
 
 def delete_records(flow: KafkaFlow, before: int) -> None:
     set_config(flow, cleanup_policy="compact,delete")  # of a compacted topic nobody can delete records
-    for done in flow.topics.admin.delete_records([TopicPartition(flow.state, 0, before)]).values():
-        done.result(30)
+    deadline = time.monotonic() + 30
+    while not _deleted(flow, before):
+        assert time.monotonic() < deadline, "the broker does not take the policy"
+        time.sleep(0.1)
     set_config(flow, cleanup_policy="compact")
+
+
+def _deleted(flow: KafkaFlow, before: int) -> bool:
+    """A setting reaches the broker some time after it was taken."""
+    [done] = flow.topics.admin.delete_records([TopicPartition(flow.state, 0, before)]).values()
+    problem = done.exception(30)
+    if isinstance(problem, KafkaException) and problem.args[0].code() == KafkaError.POLICY_VIOLATION:
+        return False
+    return done.result(30) is not None
 
 
 def set_config(flow: KafkaFlow, **values: str) -> None:
