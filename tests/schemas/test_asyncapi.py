@@ -73,7 +73,8 @@ def test_every_reference_leads_somewhere() -> None:
 
 
 def test_every_topic_and_every_record_is_described() -> None:
-    assert set(TopicsSection.model_fields) <= set(DOCUMENT["channels"])
+    private = {"state"}  # read by nobody but the flow, whose form it is
+    assert set(TopicsSection.model_fields) - private <= set(DOCUMENT["channels"])
     described = set(DOCUMENT["components"]["messages"])
     missing = {name for name in JSON_SCHEMAS if not name.endswith("-line")} - described
     assert not missing, f"add {sorted(missing)} to CHANNELS in schemas/asyncapi.py"
