@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from enum import Enum, auto
+from functools import partial
 
 from bytewax.dataflow import Dataflow
 from bytewax.run import cli_main
@@ -98,7 +99,7 @@ def run(
                     around,
                     work,
                     interval=checkpoint_seconds,
-                    stopping=lambda watch=watch: stop() or watch.change is not None,  # type: ignore[misc]
+                    stopping=partial(_is_over, stop, watch),
                     progress=progress,
                     again=again,
                 )
@@ -117,6 +118,10 @@ def run(
                 raise FlowError(watch.change.sentence)
     finally:
         stop.close()
+
+
+def _is_over(stop: Stop, watch: TopicsWatch) -> bool:
+    return stop() or watch.change is not None
 
 
 def _execute(flow: Dataflow, workers: int) -> None:
