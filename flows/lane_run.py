@@ -17,6 +17,7 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple, Protocol
 
 from sluiceway.errors import ReopenError, SluicewayError, UnreachableError
+from sluiceway.flows.pace import Pace
 from sluiceway.flows.progress import LaneProgress, Progress
 from sluiceway.schemas.lane import LaneOutput, RawPoll
 from sluiceway.schemas.state import StoredChange
@@ -35,8 +36,6 @@ REOPEN_SECONDS = (0.2, 10.0)
 """The first and the longest pause before a lane is opened again."""
 BUFFERED_BYTES = 64 << 20
 """Output that waits for a commit to end; then the lane stops reading."""
-SHARE = 0.1
-"""Of the time, for commits: where one takes longer, the next comes later."""
 DAY = 86_400.0
 """An idle lane commits once a day: what a broker keeps of it expires after seven."""
 
@@ -101,7 +100,7 @@ class Attempt:
         self.problem: BaseException | None = None
         self.commits = 0
         self.committed_at = time.monotonic()
-        self.commit_seconds = 0.0
+        self.pace = Pace(parts.interval)
         self._parts = parts
         self._jobs: SimpleQueue[Job | str | None] = SimpleQueue()
         self._lock = threading.Lock()
@@ -209,7 +208,7 @@ class Attempt:
             began = time.monotonic()
             store.commit({self._parts.reads: job.output.stop}, job.changes, final=job.output.end)
             self.committed_at = time.monotonic()
-            self.commit_seconds = self.committed_at - began
+            self.pace.took(self.committed_at - began)
             self.commits += 1
 
     def _last_word(self) -> str | None:
@@ -337,7 +336,7 @@ class LaneRun:
     def _item(self, attempt: Attempt, poll: RawPoll, *, barrier: bool) -> Item:
         self._dirty = not barrier
         if barrier:
-            self._barrier_at = time.monotonic() + max(self._parts.interval, attempt.commit_seconds / SHARE)
+            self._barrier_at = time.monotonic() + attempt.pace.pause
         attempt.expect(barrier)
         return Item(attempt, poll, barrier)
 

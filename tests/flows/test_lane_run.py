@@ -1,0 +1,186 @@
+"""One lane by itself, with a store, a reader and a processor made up for it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import pytest
+
+from sluiceway.flows.lane_run import Attempt, LaneRun, Parts
+from sluiceway.flows.pace import LONGEST_SECONDS, Pace
+from sluiceway.flows.progress import Progress
+from sluiceway.schemas.lane import LaneOutput, OutRecord, RawPoll
+from sluiceway.schemas.state import StoredChange
+from sluiceway.topics.bounds import Bounds
+from sluiceway.topics.state_records import RunRecord
+from sluiceway.topics.store import Restored, Wanted
+
+KINDS = [kind.name for kind in fields(LaneOutput) if kind.default_factory is list]
+INTERVAL = 0.02
+SLOW_SECONDS, QUICK_SECONDS = 1.0, 0.01
+BOUNDS = Bounds((0,), (None,), None)
+
+
+@dataclass
+class Store:
+    """Keeps what it is given; one commit may be slow."""
+
+    slow: int = -1
+    """Which of them."""
+    written: list[LaneOutput] = field(default_factory=list)
+    commits: list[tuple[float, float]] = field(default_factory=list)
+    """When each began and ended."""
+
+    def open(self, wanted: Wanted) -> Restored:
+        return Restored(RunRecord(1, BOUNDS), None, {})
+
+    def write(self, output: LaneOutput) -> None:
+        self.written.append(output)
+
+    def commit(self, positions: Mapping[str, int], changes: Sequence[StoredChange], *, final: bool) -> None:
+        began = time.monotonic()
+        time.sleep(SLOW_SECONDS if len(self.commits) == self.slow else QUICK_SECONDS)
+        self.commits.append((began, time.monotonic()))
+
+    def park(self, reason: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Endless:
+    """A reader with one more record whenever it is asked."""
+
+    stop: int | None = None
+
+    def __init__(self) -> None:
+        self.position = 0
+
+    def poll(self) -> RawPoll:
+        at, self.position = self.position, self.position + 1
+        return RawPoll(0, at, at + 1, False, [None], [b"x"], [at], [at + 1])
+
+    def close(self) -> None: ...
+
+
+class Silent:
+    """A processor that has nothing to say."""
+
+    def process(self, batch: Any) -> LaneOutput:
+        return LaneOutput(batch.lane, batch.start, batch.stop, batch.end)
+
+    def changes(self) -> Sequence[StoredChange]:
+        return ()
+
+
+def parts(store: Store) -> Parts:
+    return Parts(
+        store=lambda lane, alive: store,
+        wanted=Wanted(1, 1, None, lambda before: BOUNDS),
+        reads="instances",
+        reader=lambda lane, start, stop: Endless(),
+        processor=lambda lane, restored: Silent(),
+        interval=INTERVAL,
+        progress=Progress(),
+    )
+
+
+def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+@contextmanager
+def opened(store: Store) -> Iterator[Attempt]:
+    attempt = Attempt(0, parts(store))
+    until(lambda: attempt.opened is not None)
+    yield attempt
+    attempt.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_whatever_a_poll_has_given_is_written_before_the_next_barrier(kind: str) -> None:
+    store, output = Store(), LaneOutput(0, 0, 1, False)
+    getattr(output, kind).append(OutRecord(0, None, None))  # the smallest there is: a tombstone without a key
+    with opened(store) as attempt:
+        attempt.expect(barrier=False)
+        attempt.deliver(output, None)
+        until(lambda: attempt.idle)
+    assert store.written == [output]
+    assert not store.commits
+
+
+def test_a_poll_that_has_given_nothing_wakes_nobody() -> None:
+    store = Store()
+    with opened(store) as attempt:
+        attempt.expect(barrier=False)
+        attempt.deliver(LaneOutput(0, 0, 1, False), None)
+        assert attempt.idle
+    assert not store.written
+
+
+def test_a_barrier_is_committed_though_nothing_was_given() -> None:
+    store = Store()
+    with opened(store) as attempt:
+        attempt.expect(barrier=True)
+        attempt.deliver(LaneOutput(0, 0, 1, False), ())
+        until(lambda: attempt.idle)
+    assert len(store.commits) == attempt.commits == 1
+
+
+def test_a_commit_that_had_to_wait_does_not_put_off_the_next() -> None:
+    store = Store(slow=2)
+    run = LaneRun(0, parts(store))
+    over = threading.Event()
+
+    def work() -> None:
+        """What a flow's steps do."""
+        while not over.is_set():
+            item = run.next(False)
+            if item is not None:
+                processor = Silent()
+                item.attempt.deliver(processor.process(item.content), () if item.barrier else None)
+            time.sleep(0.001)
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        until(lambda: len(store.commits) > 6)
+    finally:
+        over.set()
+        worker.join()
+        run.close()
+    began, ended = store.commits[2]
+    assert all(later - ended < ended - began for later, _ in store.commits[3:6])
+
+
+def test_the_pace_follows_what_commits_cost() -> None:
+    pace = Pace(2.0)
+    assert pace.pause == 2.0
+    for seconds in (0.1, 0.1, 0.1):
+        pace.took(seconds)
+    assert pace.pause == 2.0
+    for seconds in (0.6, 0.5, 0.7):
+        pace.took(seconds)
+    assert pace.pause == pytest.approx(5.0)
+
+
+def test_two_commits_that_waited_for_a_broker_are_no_cost() -> None:
+    pace = Pace(0.3)
+    for seconds in (0.02, 11.0, 1.5, 0.02):
+        pace.took(seconds)
+        assert pace.pause == 0.3
+
+
+def test_slow_commits_come_often_enough_to_be_seen() -> None:
+    pace = Pace(0.3)
+    for _ in range(3):
+        pace.took(20.0)
+    assert pace.pause == LONGEST_SECONDS
+    assert Pace(60.0).pause == 60.0
