@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sluiceway.compiling import kernel
-from sluiceway.operators.kernels.random import mix64
+from sluiceway.operators.kernels.numbers.random import mix64
 
 _ABOVE_NUMBERS = 1 << 62
 _LOW_62_BITS = np.uint64((1 << 62) - 1)

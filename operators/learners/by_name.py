@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.operators.kernels.slots import Rows
+from sluiceway.operators.kernels.sparse.slots import Rows
 from sluiceway.operators.learners.dense import DenseLearner
 
 
@@ -14,20 +14,18 @@ class ByNameLearner(DenseLearner):
 
     def __init__(self, *, k: int | None, keep: float | None, max_features: int) -> None:
         super().__init__(k=k, keep=keep, max_features=max_features)
-        self._ahead = False  # whether weights by name are newer than those by slot
+        self._newer_by_name = False  # than those by slot
 
     def _bind(self, names: tuple[str, ...]) -> None:
         super()._bind(names)
         self._dense = self._dense._replace(by_name=self._model.weight[self._model.slot_of])
 
     def _settle_names(self) -> None:
-        if self._ahead:
+        if self._newer_by_name:
             self._model.weight[self._model.slot_of] = self._dense.by_name  # without a slot it is 0, as in slot 0
-            self._ahead = False
+            self._newer_by_name = False
         super()._settle_names()
 
-    def _learn_rows(
-        self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool
-    ) -> int:
-        self._ahead = True
+    def _learn_rows(self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool) -> int:
+        self._newer_by_name = True
         return super()._learn_rows(rows, start, stop, scores, until_change)

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.operators.kernels.features import IGNORED, OPEN, SEEN, Features
-from sluiceway.operators.kernels.seen import refill, table_for
-from sluiceway.operators.kernels.slots import Rows
+from sluiceway.operators.kernels.sparse.features_seen import Features, refill, table_for
+from sluiceway.operators.kernels.sparse.slots import Rows
 from sluiceway.operators.learners.linear import LinearLearner
 from sluiceway.operators.params import whole_number
 
@@ -23,23 +22,20 @@ class CountingLearner(LinearLearner):
         super().__init__(k=k)
         self._max_features = whole_number("max_features", max_features, least=1, most=2**30)
         self._seen = Features(
-            counts=np.zeros(3, dtype=np.int64),
             keys=np.zeros(0, dtype=np.int64),
             table=table_for(0),
             known=np.zeros(0, dtype=np.int32),
         )
 
     @abstractmethod
-    def _learn_counted(
-        self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool
-    ) -> int:
+    def _learn_counted(self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool) -> int:
         """As `_learn_rows`; or ~row, before anything of the row, if there is no room for what it can bring."""
 
     def metrics(self) -> dict[str, float]:
-        return {"values_ignored": int(self._seen.counts[IGNORED])}
+        return {"values_ignored": int(self._model.head["ignored"][0])}
 
     def state(self) -> dict[str, Any]:
-        count, ignored, _ = self._seen.counts.tolist()
+        count, ignored = self._model.head[["features", "ignored"]].item()
         return super().state() | {
             "seen": self._seen.keys[:count].astype("<i8", copy=False).tobytes(),
             "values_ignored": ignored,
@@ -48,31 +44,29 @@ class CountingLearner(LinearLearner):
     def _restore(self, state: Mapping[str, Any]) -> None:
         super()._restore(state)
         seen = np.frombuffer(state["seen"], dtype="<i8")
-        self._seen.counts[:] = (len(seen), state["values_ignored"], 0)
+        self._model.head["features"], self._model.head["ignored"] = len(seen), state["values_ignored"]
         self._seen = self._seen._replace(keys=seen.astype(np.int64))
         self._grow_seen(len(seen))
 
     def _bind(self, names: tuple[str, ...]) -> None:
         super()._bind(names)
         self._seen = self._seen._replace(known=np.zeros(len(names), dtype=np.int32))
-        self._seen.counts[OPEN] = len(names)
+        self._model.head["open"] = len(names)
 
     def _grow_seen(self, room: int) -> None:
-        count = int(self._seen.counts[SEEN])
+        count = int(self._model.head["features"][0])
         keys = np.zeros(room, dtype=np.int64)
         keys[:count] = self._seen.keys[:count]
         table = table_for(room)
         refill(keys, count, table)
         self._seen = self._seen._replace(keys=keys, table=table)
 
-    def _learn_rows(
-        self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool
-    ) -> int:
+    def _learn_rows(self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool) -> int:
         while True:
             row = self._learn_counted(rows, start, stop, scores, until_change)
             if row >= 0:
                 return row
             start = ~row
             length = int(rows.indptr[start + 1] - rows.indptr[start])
-            room = max(2 * len(self._seen.keys), int(self._seen.counts[SEEN]) + length)
+            room = max(2 * len(self._seen.keys), int(self._model.head["features"][0]) + length)
             self._grow_seen(min(room, self._max_features))

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from sluiceway.compiling import is_compiled
 from sluiceway.operators.contract import Selected
-from sluiceway.operators.kernels import choice
-from sluiceway.operators.kernels.by_name import weigh_scaled
-from sluiceway.operators.kernels.dense import IGNORED, LOGGED, SCALE, STALE, Dense
-from sluiceway.operators.kernels.slots import ACTIVE, Rows
+from sluiceway.operators.kernels.dense.selection import mark
+from sluiceway.operators.kernels.dense.storage import new_dense
+from sluiceway.operators.kernels.dense.weights_by_name import weights_scaled
+from sluiceway.operators.kernels.sparse.slots import Rows
 from sluiceway.operators.learners.linear import LinearLearner
 from sluiceway.operators.params import whole_number
 
@@ -43,15 +43,7 @@ class DenseLearner(LinearLearner):
         self._top = 0 if k is None else whole_number("k", k, least=1)
         # The slots that LinearLearner counts with `k` are here as many as there may be names.
         super().__init__(k=whole_number("max_features", max_features, least=1, most=2**30))
-        self._dense = Dense(
-            numbers=np.array((1.0, 0.0, 0.0)),
-            tally=np.zeros(5, dtype=np.int64),
-            log=np.zeros(1, dtype=np.int64),
-            logged=np.zeros(1, dtype=np.bool_),
-            whole=np.zeros(1),
-            by_name=np.zeros(0),
-            found=np.zeros(0),
-        )
+        self._dense = new_dense()
 
     @abstractmethod
     def _own_params(self) -> dict[str, Any]:
@@ -64,7 +56,7 @@ class DenseLearner(LinearLearner):
 
     @classmethod
     def is_compiled(cls) -> bool:
-        return super().is_compiled() and is_compiled(choice.mark)
+        return super().is_compiled() and is_compiled(mark)
 
     @classmethod
     def warm_up(cls) -> None:
@@ -75,42 +67,44 @@ class DenseLearner(LinearLearner):
     @property
     def selected(self) -> list[Selected]:
         self._settle_names()
-        n = int(self._model.counts[ACTIVE])
-        whole, chosen = self._weights(), np.zeros(n + 1, dtype=np.bool_)
-        choice.mark(whole, self._model.key, n, self._top, self._keep, chosen)
-        slots = np.flatnonzero(chosen)
-        weight = whole[slots]
+        n = self._active
+        weights, selected = self._weights(), np.zeros(n + 1, dtype=np.bool_)
+        mark(weights, self._model.key, n, self._top, self._keep, selected)
+        slots = np.flatnonzero(selected)
+        weight = weights[slots]
         order = np.lexsort((self._model.key[slots], -np.abs(weight)))
         slots = slots[order]
         names = map(self._names.__getitem__, slots.tolist())
         return list(map(Selected, names, weight[order].tolist(), self._model.since[slots].tolist()))
 
     def metrics(self) -> dict[str, float]:
-        return {"values_ignored": int(self._dense.tally[IGNORED])}
+        return {"values_ignored": int(self._model.head["ignored"][0])}
 
     def state(self) -> dict[str, Any]:
         state = super().state()
-        ignored, stale = self._dense.tally[[IGNORED, STALE]].tolist()
-        state |= {"numbers": self._dense.numbers.tolist(), "values_ignored": ignored, "stale": stale}
-        return state
+        scale, squares, shrunk, ignored, stale = self._model.head[
+            ["scale", "squares", "shrunk", "ignored", "stale"]
+        ].item()
+        return state | {"numbers": [scale, squares, shrunk], "values_ignored": ignored, "stale": stale}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         super()._restore(state)
-        self._dense.numbers[:] = state["numbers"]
-        self._dense.tally[[IGNORED, STALE]] = state["values_ignored"], state["stale"]
+        head = self._model.head
+        head["scale"], head["squares"], head["shrunk"] = state["numbers"]
+        head["ignored"], head["stale"] = state["values_ignored"], state["stale"]
 
     def _weights(self) -> NDArray[np.float64]:
-        whole = np.zeros(int(self._model.counts[ACTIVE]) + 1)
-        weigh_scaled(self._model, float(self._dense.numbers[SCALE]), whole)
-        return whole
+        weights = np.zeros(self._active + 1)
+        weights_scaled(self._model, weights)
+        return weights
 
     def _weight_in(self, slot: int) -> float:
-        return self._dense.numbers.item(SCALE) * self._model.weight.item(slot)
+        return float(self._model.head["scale"][0]) * self._model.weight.item(slot)
 
     def _moved_slots(self, active: int) -> list[int]:
-        log = self._dense.log[: self._dense.tally[LOGGED]]
-        self._dense.logged[log] = False
-        self._dense.tally[LOGGED] = 0
+        log = self._dense.log[: self._model.head["logged"][0]]
+        self._dense.in_log[log] = False
+        self._model.head["logged"] = 0
         moved = log[log <= active]
         new = moved[self._model.local[moved] >= 0]
         self._model.key[new] = self._model.name_key[self._model.local[new]]
@@ -126,12 +120,10 @@ class DenseLearner(LinearLearner):
         super()._grow_slots(slots)
         more = len(self._model.weight) - len(self._dense.log)
         if more > 0:
-            grown = {field: np.pad(getattr(self._dense, field), (0, more)) for field in ("log", "logged", "whole")}
+            grown = {field: np.pad(getattr(self._dense, field), (0, more)) for field in ("log", "in_log", "current")}
             self._dense = self._dense._replace(**grown)
 
-    def _learn_rows(
-        self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool
-    ) -> int:
+    def _learn_rows(self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool) -> int:
         row: int = type(self).KERNEL(
             rows, start, stop, self._model, self._dense, scores, until_change, self._top, self._keep, self._k,
             *self._kernel_params(),

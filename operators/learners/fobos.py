@@ -11,12 +11,12 @@ Duchi, Singer: "Efficient Online and Batch Learning Using Forward Backward Split
 | symbol | here | what |
 |---|---|---|
 | η | `eta` | step |
-| t | `counts[VERSION]` | labelled instances, this one included |
+| t | `head.version` | labelled instances, this one included |
 | λ | `lam` | the penalty; weights of features that do not pay are exactly 0 |
 | m | `trigger` | 1: learns from every loss ("hinge"); 0: from errors alone ("error") |
-| w | `soft(weight, threshold that has waited)` | weights |
+| w | `soft(weight, head.shrunk)` | weights |
 
-The threshold waits until a feature comes again, so an instance costs its non-zeros, and the weights are those of
+Thresholds are applied when a feature comes again, so an instance costs its non-zeros, and the weights are those of
 the rule as it stands, but for rounding.
 """
 
@@ -30,16 +30,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sluiceway.compiling import inlined, kernel
-from sluiceway.operators.kernels.dense import COUNTED, HAND, SHRUNK, Dense, change_hands, is_stale, leave_out_newcomers
-from sluiceway.operators.kernels.slots import ACTIVE, VERSION, Model, Rows, bounded
-from sluiceway.operators.kernels.waiting import (
+from sluiceway.operators.kernels.dense.lazy_thresholds import (
     bring_all_up,
     make_room,
-    score_waiting,
-    selected_waiting,
+    score_thresholded,
+    selected_thresholded,
     take_over,
-    weigh_waiting,
+    weights_thresholded,
 )
+from sluiceway.operators.kernels.dense.storage import Dense, change_hands, is_stale, leave_out_newcomers
+from sluiceway.operators.kernels.sparse.slots import Model, Rows, bounded
 from sluiceway.operators.learners.dense import MARGINS, DenseLearner, Trigger, number_from_0
 from sluiceway.operators.params import one_of, positive_number
 
@@ -51,7 +51,7 @@ def add_row(rows: Rows, row: int, m: Model, d: Dense, step: float, least: float)
     weight, since, touched, ordering, entrant, entrant_name = (
         m.weight, m.since, m.touched, m.ordering, m.entrant, m.entrant_name,
     )  # fmt: skip
-    found, shrunk, version = d.found, d.numbers[SHRUNK], m.counts[VERSION]
+    found, shrunk, version = d.found, m.head[0].shrunk, m.head[0].version
     entering = 0
     vacant = 0
     counted = 0
@@ -74,7 +74,7 @@ def add_row(rows: Rows, row: int, m: Model, d: Dense, step: float, least: float)
             vacant += after == 0.0
             if before == 0.0:
                 since[slot] = version
-    d.tally[COUNTED] += counted
+    m.head[0].counted += counted
     if entering > vacant:
         vacant = take_over(m, d, entering, vacant)
     if entering + vacant > 0:
@@ -86,23 +86,23 @@ def learn_rows(
     rows: Rows, start: int, stop: int, m: Model, d: Dense, scores: NDArray[np.float64], until_change: bool,
     k: int, keep: float, limit: int, margin: float, eta: float, lam: float, falling: bool,
 ) -> int:  # fmt: skip
-    before = selected_waiting(m, d, k, keep) if until_change else np.uint64(0)
+    before = selected_thresholded(m, d, k, keep) if until_change else np.uint64(0)
     for row in range(start, stop):
-        f = score_waiting(rows, row, m, d)
+        f = score_thresholded(rows, row, m, d)
         scores[row] = f
         y = rows.y[row]
         if y == 0:
             continue
-        m.counts[VERSION] += 1
-        step = eta / math.sqrt(m.counts[VERSION]) if falling else eta
+        m.head[0].version += 1
+        step = eta / math.sqrt(m.head[0].version) if falling else eta
         make_room(rows, row, m, d, limit)
-        leave_out_newcomers(rows, row, m, d, limit - d.tally[COUNTED])
+        leave_out_newcomers(rows, row, m, d, limit - m.head[0].counted)
         if y * f <= margin:
             add_row(rows, row, m, d, step * y, step * lam)
-        d.numbers[SHRUNK] += step * lam
-        if is_stale(m, d):
+        m.head[0].shrunk += step * lam
+        if is_stale(m):
             bring_all_up(m, d)
-        if until_change and selected_waiting(m, d, k, keep) != before:
+        if until_change and selected_thresholded(m, d, k, keep) != before:
             return row + 1
     return stop
 
@@ -146,18 +146,18 @@ class FOBOS(DenseLearner):
         return MARGINS[self._trigger], self._eta, self._lam, self._schedule == "sqrt"
 
     def state(self) -> dict[str, Any]:
-        tally = self._dense.tally
-        return super().state() | {"hand": int(tally[HAND]), "counted": int(tally[COUNTED])}
+        hand, counted = self._model.head[["hand", "counted"]].item()
+        return super().state() | {"hand": hand, "counted": counted}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         super()._restore(state)
-        self._dense.tally[[HAND, COUNTED]] = state["hand"], state["counted"]
+        self._model.head["hand"], self._model.head["counted"] = state["hand"], state["counted"]
 
     def _weights(self) -> NDArray[np.float64]:
-        whole = np.zeros(int(self._model.counts[ACTIVE]) + 1)
-        weigh_waiting(self._model, self._dense, whole)
-        return whole
+        weights = np.zeros(self._active + 1)
+        weights_thresholded(self._model, weights)
+        return weights
 
     def _weight_in(self, slot: int) -> float:
         weight = self._model.weight.item(slot)
-        return math.copysign(max(abs(weight) - self._dense.numbers.item(SHRUNK), 0.0), weight)
+        return math.copysign(max(abs(weight) - float(self._model.head["shrunk"][0]), 0.0), weight)

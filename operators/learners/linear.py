@@ -1,7 +1,7 @@
 """What all linear learners with few non-zero weights share: names, slots, batches and state; no algorithm.
 
-A batch's names are mapped to slots once, and not at all when the batch before had the very same tuple of
-names. The names of the slots are brought up to date only when someone asks.
+A batch's names are bound to slots once, and not at all when the batch before had the very same tuple of names. The
+names of the slots are brought up to date only when someone asks.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import is_compiled
+from sluiceway.compiling import as_argument, is_compiled
 from sluiceway.operators.contract import Selected
+from sluiceway.operators.kernels.head import new_head
 from sluiceway.operators.kernels.keys import feature_keys, keys_of_blob
-from sluiceway.operators.kernels.slots import ACTIVE, VERSION, Model, Rows
+from sluiceway.operators.kernels.sparse.slots import Model, Rows
 from sluiceway.operators.params import numbers_of, refuse_other_state
 from sluiceway.schemas.batch import InstanceBatch
 
@@ -39,11 +40,11 @@ class LinearLearner(ABC):
         self._slots: dict[str, int] = {}
         self._bound: tuple[str, ...] = ()
         self._model = Model(
-            counts=np.zeros(2, dtype=np.int64),
+            head=new_head(),
             weight=np.zeros(1),
             key=np.zeros(1, dtype=np.int64),
             since=np.zeros(1, dtype=np.int64),
-            held=np.zeros(1, dtype=np.int64),
+            origin=np.zeros(1, dtype=np.int64),
             local=np.full(1, -1, dtype=np.int32),
             slot_of=np.zeros(0, dtype=np.int32),
             name_key=np.zeros(0, dtype=np.int64),
@@ -54,9 +55,7 @@ class LinearLearner(ABC):
         )
 
     @abstractmethod
-    def _learn_rows(
-        self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool
-    ) -> int:
+    def _learn_rows(self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool) -> int:
         """The algorithm: rows [start, stop) in turn; the next row to do."""
 
     @property
@@ -78,7 +77,7 @@ class LinearLearner(ABC):
 
     @property
     def version(self) -> int:
-        return int(self._model.counts[VERSION])
+        return int(self._model.head["version"][0])
 
     @property
     def selected(self) -> list[Selected]:
@@ -151,7 +150,7 @@ class LinearLearner(ABC):
             self._bind(batch.names)
         self._make_room(batch.indptr[start : stop + 1])
         rows = Rows(
-            _read_only(batch.indptr), _read_only(batch.indices), _read_only(batch.values), _read_only(batch.y)
+            as_argument(batch.indptr), as_argument(batch.indices), as_argument(batch.values), as_argument(batch.y)
         )
         return self._learn_rows(rows, start, stop, scores, until_change)
 
@@ -175,9 +174,14 @@ class LinearLearner(ABC):
         model._restore(state)
         return model
 
+    @property
+    def _active(self) -> int:
+        """How many slots are in use."""
+        return int(self._model.head["active"][0])
+
     def _weights(self) -> NDArray[np.float64]:
-        """The weights as they are, by slot."""
-        return self._model.weight[: int(self._model.counts[ACTIVE]) + 1]
+        """The weights themselves, by slot."""
+        return self._model.weight[: self._active + 1]
 
     def _weight_in(self, slot: int) -> float:
         return self._model.weight.item(slot)
@@ -191,9 +195,10 @@ class LinearLearner(ABC):
         self._model.weight[active] = np.frombuffer(state["weights"], dtype=_FLOATS)
         self._model.since[active] = np.frombuffer(state["since"], dtype=_INTEGERS)
         self._model.key[active] = feature_keys(names)
-        self._model.held[active] = np.arange(1, len(names) + 1)
+        self._model.origin[active] = np.arange(1, len(names) + 1)
         self._model.local[active] = -1
-        self._model.counts[:] = (len(names), state["version"])
+        self._model.head["active"] = len(names)
+        self._model.head["version"] = state["version"]
 
     def _bind(self, names: tuple[str, ...]) -> None:
         self._settle_names()
@@ -206,12 +211,12 @@ class LinearLearner(ABC):
 
     def _settle_names(self) -> None:
         """Bring `_names` and `_slots` up to date: only what has changed since is looked at by name."""
-        active = int(self._model.counts[ACTIVE])
+        active = self._active
         moved = self._moved_slots(active)
         if not moved and active + 1 == len(self._names):
             return
-        was, local = self._model.held, self._model.local
-        names = [self._bound[local[slot]] if local[slot] >= 0 else self._names[was[slot]] for slot in moved]
+        origin, local = self._model.origin, self._model.local
+        names = [self._bound[local[slot]] if local[slot] >= 0 else self._names[origin[slot]] for slot in moved]
         for slot in moved:
             if slot < len(self._names):
                 del self._slots[self._names[slot]]
@@ -222,17 +227,17 @@ class LinearLearner(ABC):
         for slot, name in zip(moved, names, strict=True):
             self._names[slot] = name
             self._slots[name] = slot
-        self._model.held[moved] = moved
+        self._model.origin[moved] = moved
 
     def _moved_slots(self, active: int) -> list[int]:
         """The slots up to `active` that hold another name than `_names` says."""
-        moved: list[int] = (np.flatnonzero(self._model.held[1 : active + 1] != np.arange(1, active + 1)) + 1).tolist()
+        moved: list[int] = (np.flatnonzero(self._model.origin[1 : active + 1] != np.arange(1, active + 1)) + 1).tolist()
         return moved
 
     def _make_room(self, indptr: NDArray[np.int64]) -> None:
         """For what these rows can bring at most; slots never beyond `k`."""
         bringing = min(int(indptr[-1] - indptr[0]), len(self._model.slot_of))
-        self._grow_slots(min(self._k, int(self._model.counts[ACTIVE]) + bringing))
+        self._grow_slots(min(self._k, self._active + bringing))
         longest = int(np.diff(indptr).max())
         if longest > len(self._model.touched):
             self._model = self._model._replace(
@@ -249,12 +254,6 @@ class LinearLearner(ABC):
         if slots <= had:
             return
         more = min(max(slots, 2 * had), self._k) - had
-        by_slot = ("weight", "key", "since", "held", "local")
+        by_slot = ("weight", "key", "since", "origin", "local")
         grown = {field: np.pad(getattr(self._model, field), (0, more)) for field in by_slot}
         self._model = self._model._replace(**grown)
-
-
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    view = array.view()
-    view.flags.writeable = False
-    return view

@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sluiceway.compiling import kernel
-from sluiceway.operators.kernels.by_name import add_row, score_by_name, selected_now, shrink
-from sluiceway.operators.kernels.dense import Dense, leave_out_newcomers
-from sluiceway.operators.kernels.slots import ACTIVE, VERSION, Model, Rows
+from sluiceway.operators.kernels.dense.storage import Dense, leave_out_newcomers
+from sluiceway.operators.kernels.dense.weights_by_name import add_row, score_by_name, selected_now, shrink
+from sluiceway.operators.kernels.sparse.slots import Model, Rows
 from sluiceway.operators.learners.by_name import ByNameLearner
 from sluiceway.operators.learners.dense import number_from_0
 from sluiceway.operators.params import positive_number
@@ -44,8 +44,8 @@ def learn_rows(
         y = rows.y[row]
         if y == 0:
             continue
-        m.counts[VERSION] += 1
-        leave_out_newcomers(rows, row, m, d, limit - m.counts[ACTIVE])
+        m.head[0].version += 1
+        leave_out_newcomers(rows, row, m, d, limit - m.head[0].active)
         if y * f <= rho:  # (1 - ηλ)(w + η y x/(1 - ηλ)): slots may move when weights are shrunk, so the row comes first
             add_row(rows, row, m, d, eta * y / shrinking, 1.0)
         shrink(m, d, shrinking)

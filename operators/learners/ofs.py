@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sluiceway.compiling import kernel
-from sluiceway.operators.kernels.projection import project
-from sluiceway.operators.kernels.slots import VERSION, Model, Rows, scale, score_row, step_row
-from sluiceway.operators.kernels.truncation import truncate
+from sluiceway.operators.kernels.sparse.projection import project
+from sluiceway.operators.kernels.sparse.slots import Model, Rows, scale, score_row, step_row
+from sluiceway.operators.kernels.sparse.truncation import truncate
 from sluiceway.operators.learners.linear import LinearLearner
 from sluiceway.operators.params import positive_number, whole_number
 
@@ -44,7 +44,7 @@ def learn_rows(
         y = rows.y[row]
         if y == 0:
             continue
-        m.counts[VERSION] += 1
+        m.head[0].version += 1
         entrants = 0
         if y * f <= 1.0:
             if shrink != 1.0:
@@ -88,11 +88,7 @@ class OFS(LinearLearner):
     def params(self) -> dict[str, Any]:
         return {"k": self._k, "eta": self._eta, "lam": self._lam, "decay": self._decay}
 
-    def _learn_rows(
-        self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool
-    ) -> int:
+    def _learn_rows(self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool) -> int:
         radius = 1.0 / float(np.sqrt(self._lam))
         shrink = 1.0 - self._lam * self._eta if self._decay else 1.0
-        return learn_rows(
-            rows, start, stop, self._model, scores, until_change, self._k, self._eta, radius, shrink
-        )
+        return learn_rows(rows, start, stop, self._model, scores, until_change, self._k, self._eta, radius, shrink)

@@ -31,11 +31,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sluiceway.compiling import kernel
-from sluiceway.operators.kernels.features import SEEN, Features, has_room, look
-from sluiceway.operators.kernels.partial import Choice, choose, explores, score_chosen, score_held, step_row
-from sluiceway.operators.kernels.projection import project
-from sluiceway.operators.kernels.slots import VERSION, Model, Rows
-from sluiceway.operators.kernels.truncation import truncate
+from sluiceway.operators.kernels.sparse.features_seen import Features, has_room, look
+from sluiceway.operators.kernels.sparse.projection import project
+from sluiceway.operators.kernels.sparse.sampling import (
+    Sample,
+    choose,
+    explores,
+    score_sampled,
+    score_selected,
+    step_row,
+)
+from sluiceway.operators.kernels.sparse.slots import Model, Rows
+from sluiceway.operators.kernels.sparse.truncation import truncate
 from sluiceway.operators.learners.partial import PartialLearner
 from sluiceway.operators.params import one_of, positive_number, whole_number
 
@@ -43,23 +50,23 @@ from sluiceway.operators.params import one_of, positive_number, whole_number
 @kernel
 def learn_rows(
     rows: Rows, start: int, stop: int, m: Model, scores: NDArray[np.float64], until_change: bool,
-    seen: Features, limit: int, choice: Choice, k: int, seed: int,
+    seen: Features, limit: int, sample: Sample, k: int, seed: int,
     always: bool, epsilon: float, eta: float, radius: float, margin: float,
 ) -> int:  # fmt: skip
     for row in range(start, stop):
-        t, d = m.counts[VERSION] + 1, seen.counts[SEEN]
+        t, d = m.head[0].version + 1, m.head[0].features
         if always or explores(seed, t, epsilon):
-            choose(choice, seed, t, k, d)
-            f = score_chosen(rows, row, m, seen, choice)
+            choose(sample, seed, t, k, d)
+            f = score_sampled(rows, row, m, seen, sample)
         else:
-            f = score_held(rows, row, m)
+            f = score_selected(rows, row, m)
         scores[row] = f
         y = rows.y[row]
         if y == 0:
             continue
-        if not has_room(rows, row, seen, limit):
+        if not has_room(rows, row, m, seen, limit):
             return ~row
-        m.counts[VERSION] = t
+        m.head[0].version = t
         look(rows, row, m, seen, limit)
         if y * f > margin or d == 0:
             continue
@@ -127,11 +134,9 @@ class OFSPartial(PartialLearner):
     def _explores(self) -> bool:
         return self._input == "random" or explores(self._seed, self.version + 1, self._epsilon)
 
-    def _learn_counted(
-        self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool
-    ) -> int:
+    def _learn_counted(self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool) -> int:
         return learn_rows(
             rows, start, stop, self._model, scores, until_change,
-            self._seen, self._max_features, self._choice, self._k, self._seed,
+            self._seen, self._max_features, self._sample, self._k, self._seed,
             self._input == "random", self._epsilon, self._eta, self._radius, float(self._margin),
         )  # fmt: skip

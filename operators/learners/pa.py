@@ -26,10 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sluiceway.compiling import kernel
-from sluiceway.operators.kernels.by_name import score_by_name, selected_now, spread_row
-from sluiceway.operators.kernels.dense import Dense, leave_out_newcomers
-from sluiceway.operators.kernels.passive import square_row, step_size
-from sluiceway.operators.kernels.slots import ACTIVE, VERSION, Model, Rows, bounded
+from sluiceway.operators.kernels.dense.storage import Dense, leave_out_newcomers
+from sluiceway.operators.kernels.dense.weights_by_name import score_by_name, selected_now, spread_row
+from sluiceway.operators.kernels.sparse.passive_step import square_row, step_size
+from sluiceway.operators.kernels.sparse.slots import Model, Rows, bounded
 from sluiceway.operators.learners.by_name import ByNameLearner
 from sluiceway.operators.learners.dense import MARGINS, Trigger
 from sluiceway.operators.params import one_of, positive_number
@@ -47,8 +47,8 @@ def learn_rows(
         y = rows.y[row]
         if y == 0:
             continue
-        m.counts[VERSION] += 1
-        leave_out_newcomers(rows, row, m, d, limit - m.counts[ACTIVE])
+        m.head[0].version += 1
+        leave_out_newcomers(rows, row, m, d, limit - m.head[0].active)
         if y * f > margin:
             continue
         squares, inverse = square_row(rows, row, m)

@@ -9,7 +9,7 @@ Shen, Dietterich: "A Family of Large Margin Linear Classifiers and Its Applicati
     if y f <= m:    w <- S_θ(w + τ y x),    S_θ(w)_i = sign(w_i) max(|w_i| - θ, 0)
 
 with θ = 0 if the passive-aggressive step stays in the ball, else τ and θ such that both constraints are met exactly
-(`kernels/simplex.py`; the paper asks a quadratic programming package).
+(`kernels/numbers/l1_ball.py`; the paper asks a quadratic programming package).
 
 | symbol | here | what |
 |---|---|---|
@@ -29,8 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sluiceway.compiling import kernel
-from sluiceway.operators.kernels.choice import fingerprint
-from sluiceway.operators.kernels.dense import (
+from sluiceway.operators.kernels.dense.lazy_thresholds import soft
+from sluiceway.operators.kernels.dense.selection import fingerprint
+from sluiceway.operators.kernels.dense.storage import (
     Dense,
     change_hands,
     give_up_zeros,
@@ -38,9 +39,8 @@ from sluiceway.operators.kernels.dense import (
     leave_out_newcomers,
     score_by_slot,
 )
-from sluiceway.operators.kernels.simplex import nearest
-from sluiceway.operators.kernels.slots import ACTIVE, VERSION, Model, Rows
-from sluiceway.operators.kernels.waiting import soft
+from sluiceway.operators.kernels.numbers.l1_ball import nearest
+from sluiceway.operators.kernels.sparse.slots import Model, Rows
 from sluiceway.operators.learners.dense import MARGINS, DenseLearner, Trigger
 from sluiceway.operators.params import one_of, positive_number
 
@@ -68,23 +68,23 @@ def step(rows: Rows, row: int, m: Model, d: Dense, y: int, beta: float) -> None:
         return
     largest = abs(rows.values[top])
     a, z = np.zeros(end - first), np.zeros(end - first)
-    for slot in range(1, m.counts[ACTIVE] + 1):
-        d.whole[slot] = abs(m.weight[slot])
+    for slot in range(1, m.head[0].active + 1):
+        d.current[slot] = abs(m.weight[slot])
     for j in range(first, end):
         slot = m.touched[j - first]
         if slot >= 0 and rows.values[j] != 0.0:
             a[j - first] = abs(rows.values[j]) / largest
             z[j - first] = m.weight[slot] * y * np.sign(rows.values[j])
-            d.whole[slot] = 0.0
+            d.current[slot] = 0.0
     if 1.0 / largest < beta:
-        tau, theta = nearest(a, z, d.whole, 1, m.counts[ACTIVE] + 1, 1.0 / largest, beta)
+        tau, theta = nearest(a, z, d.current, 1, m.head[0].active + 1, 1.0 / largest, beta)
         others = theta
     else:
         a[:], z[:] = 0.0, 0.0
         a[top - first] = 1.0
         tau, theta, others = beta, 0.0, np.inf
     if others > 0.0:
-        for slot in range(1, m.counts[ACTIVE] + 1):
+        for slot in range(1, m.head[0].active + 1):
             m.weight[slot] = soft(m.weight[slot], others)
     entering = 0
     vacant = 0
@@ -111,7 +111,7 @@ def step(rows: Rows, row: int, m: Model, d: Dense, y: int, beta: float) -> None:
 def selected_now(m: Model, d: Dense, k: int, keep: float) -> np.uint64:
     """A fingerprint of the features that are selected."""
     know_keys(m, d)
-    return fingerprint(m.weight, m.key, m.counts[ACTIVE], k, keep, m.ordering)
+    return fingerprint(m.weight, m.key, m.head[0].active, k, keep, m.ordering)
 
 
 @kernel
@@ -126,8 +126,8 @@ def learn_rows(
         y = rows.y[row]
         if y == 0:
             continue
-        m.counts[VERSION] += 1
-        leave_out_newcomers(rows, row, m, d, limit - m.counts[ACTIVE])
+        m.head[0].version += 1
+        leave_out_newcomers(rows, row, m, d, limit - m.head[0].active)
         if y * f > margin:
             continue
         step(rows, row, m, d, y, beta)

@@ -31,7 +31,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sluiceway.compiling import kernel
-from sluiceway.operators.kernels.by_name import (
+from sluiceway.operators.kernels.dense.storage import Dense, give_up_zeros, is_stale, leave_out_newcomers
+from sluiceway.operators.kernels.dense.weights_by_name import (
     add_row,
     score_by_name,
     selected_now,
@@ -39,9 +40,8 @@ from sluiceway.operators.kernels.by_name import (
     to_names,
     to_slots,
 )
-from sluiceway.operators.kernels.dense import SCALE, SQUARES, Dense, give_up_zeros, is_stale, leave_out_newcomers
-from sluiceway.operators.kernels.passive import square_row
-from sluiceway.operators.kernels.slots import ACTIVE, VERSION, Model, Rows, bounded
+from sluiceway.operators.kernels.sparse.passive_step import square_row
+from sluiceway.operators.kernels.sparse.slots import Model, Rows, bounded
 from sluiceway.operators.learners.by_name import ByNameLearner
 from sluiceway.operators.learners.dense import MARGINS, Trigger
 from sluiceway.operators.params import one_of, positive_number
@@ -53,7 +53,7 @@ def step(
 ) -> None:
     length = math.sqrt(squares) / inverse
     along = score / length  # the part of w in the direction of x
-    across = max(d.numbers[SQUARES] - along * along, 0.0)
+    across = max(m.head[0].squares - along * along, 0.0)
     reach = beta * beta - (1.0 / length) * (1.0 / length)
     Z = max(1.0, math.sqrt(across / reach)) if reach > 0.0 else np.inf
     if math.isinf(Z):
@@ -61,20 +61,20 @@ def step(
         return
     tau = (Z - y * score) / squares
     add_row(rows, row, m, d, tau * y, inverse)
-    d.numbers[SQUARES] = bounded(across + (1.0 / length) * (1.0 / length))
+    m.head[0].squares = bounded(across + (1.0 / length) * (1.0 / length))
     if Z > 1.0:
-        d.numbers[SQUARES] = bounded(beta * beta)
+        m.head[0].squares = bounded(beta * beta)
         shrink(m, d, 1.0 / Z)
-    if is_stale(m, d):
-        d.numbers[SQUARES] = sum_squares(m, d)
+    if is_stale(m):
+        m.head[0].squares = sum_squares(m, d)
 
 
 @kernel
 def _turn(rows: Rows, row: int, m: Model, d: Dense, length: float, inverse: float) -> None:
     """w <- length inverse x."""
-    m.weight[1 : m.counts[ACTIVE] + 1] = 0.0
+    m.weight[1 : m.head[0].active + 1] = 0.0
     to_names(m, d)
-    d.numbers[SCALE] = 1.0
+    m.head[0].scale = 1.0
     first = rows.indptr[row]
     entering = 0
     for j in range(first, rows.indptr[row + 1]):
@@ -91,15 +91,15 @@ def _turn(rows: Rows, row: int, m: Model, d: Dense, length: float, inverse: floa
             m.entrant_name[entering] = name
             entering += 1
     give_up_zeros(m, d, entering)
-    d.numbers[SQUARES] = sum_squares(m, d)
+    m.head[0].squares = sum_squares(m, d)
 
 
 @kernel
 def sum_squares(m: Model, d: Dense) -> float:
     to_slots(m, d)
-    weight, scale = m.weight, d.numbers[SCALE]
+    weight, scale = m.weight, m.head[0].scale
     squares = 0.0
-    for slot in range(1, m.counts[ACTIVE] + 1):
+    for slot in range(1, m.head[0].active + 1):
         squares += (scale * weight[slot]) * (scale * weight[slot])
     return bounded(squares)
 
@@ -116,8 +116,8 @@ def learn_rows(
         y = rows.y[row]
         if y == 0:
             continue
-        m.counts[VERSION] += 1
-        leave_out_newcomers(rows, row, m, d, limit - m.counts[ACTIVE])
+        m.head[0].version += 1
+        leave_out_newcomers(rows, row, m, d, limit - m.head[0].active)
         if y * f > margin:
             continue
         squares, inverse = square_row(rows, row, m)

@@ -24,10 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sluiceway.compiling import kernel
-from sluiceway.operators.kernels.by_name import add_row, score_by_name, selected_now, shrink
-from sluiceway.operators.kernels.dense import Dense, leave_out_newcomers
-from sluiceway.operators.kernels.passive import square_row
-from sluiceway.operators.kernels.slots import ACTIVE, VERSION, Model, Rows
+from sluiceway.operators.kernels.dense.storage import Dense, leave_out_newcomers
+from sluiceway.operators.kernels.dense.weights_by_name import add_row, score_by_name, selected_now, shrink
+from sluiceway.operators.kernels.sparse.passive_step import square_row
+from sluiceway.operators.kernels.sparse.slots import Model, Rows
 from sluiceway.operators.learners.by_name import ByNameLearner
 from sluiceway.operators.learners.dense import MARGINS, Trigger, number_from_0
 from sluiceway.operators.params import one_of
@@ -45,8 +45,8 @@ def learn_rows(
         y = rows.y[row]
         if y == 0:
             continue
-        m.counts[VERSION] += 1
-        leave_out_newcomers(rows, row, m, d, limit - m.counts[ACTIVE])
+        m.head[0].version += 1
+        leave_out_newcomers(rows, row, m, d, limit - m.head[0].active)
         if y * f > margin:
             continue
         squares, inverse = square_row(rows, row, m)

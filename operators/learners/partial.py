@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from sluiceway.compiling import is_compiled
-from sluiceway.operators.kernels.features import SEEN
 from sluiceway.operators.kernels.keys import feature_keys
-from sluiceway.operators.kernels.partial import CHOSEN, Choice, choose, explores
+from sluiceway.operators.kernels.sparse.sampling import choose, explores, new_sample
 from sluiceway.operators.learners.counting import CountingLearner
 from sluiceway.operators.params import whole_number
 
@@ -24,7 +23,7 @@ class PartialLearner(CountingLearner):
         self._seed = whole_number("seed", seed, least=0, most=2**63 - 1)
         self._features: list[str] = []  # by number, as far as they have been asked for
         self._asked: tuple[int, frozenset[str] | None] = (0, frozenset())
-        self._choice = self._no_choice(0)
+        self._sample = new_sample(self._k, 0)
 
     @abstractmethod
     def _explores(self) -> bool:
@@ -39,7 +38,7 @@ class PartialLearner(CountingLearner):
         model = cls(k=1, seed=0, max_features=1)
         model.learn_one({"0": 1.0}, 1)
         explores(0, 1, 0.5)
-        choose(model._choice, 0, 2, 1, 1)
+        choose(model._sample, 0, 2, 1, 1)
 
     def wanted_features(self) -> list[str]:
         """The features that the coming instance is asked for: all others in it are not looked at.
@@ -50,8 +49,8 @@ class PartialLearner(CountingLearner):
         if not self._explores():
             return [feature for feature, _, _ in self.selected]
         self._settle_features()
-        choose(self._choice, self._seed, self.version + 1, self._k, len(self._features))
-        numbers = np.sort(self._choice.numbers[: self._choice.counts[CHOSEN]])
+        choose(self._sample, self._seed, self.version + 1, self._k, len(self._features))
+        numbers = np.sort(self._sample.numbers[: self._sample.head["chosen"][0]])
         return [self._features[number] for number in numbers.tolist()]
 
     def state(self) -> dict[str, Any]:
@@ -79,18 +78,11 @@ class PartialLearner(CountingLearner):
     def _settle_features(self) -> None:
         """Those that have come from the batch since."""
         have = len(self._features)
-        if have < self._seen.counts[SEEN]:
+        if have < self._model.head["features"][0]:
             new = np.flatnonzero(self._seen.known > have)
             order = np.argsort(self._seen.known[new])
             self._features += [self._bound[at] for at in new[order].tolist()]
 
     def _grow_seen(self, room: int) -> None:
         super()._grow_seen(room)
-        self._choice = self._no_choice(room)
-
-    def _no_choice(self, room: int) -> Choice:
-        return Choice(
-            counts=np.zeros(2, dtype=np.int64),
-            numbers=np.zeros(min(self._k, room), dtype=np.int64),
-            chosen=np.zeros(room // 64 + 1, dtype=np.uint64),
-        )
+        self._sample = new_sample(self._k, room)

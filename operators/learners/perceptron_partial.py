@@ -24,11 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sluiceway.compiling import kernel
-from sluiceway.operators.kernels.features import SEEN, Features, has_room, look
-from sluiceway.operators.kernels.partial import Choice, choose, score_chosen, step_row
-from sluiceway.operators.kernels.slots import VERSION, Model, Rows, settle
-from sluiceway.operators.kernels.thinning import thin_out
-from sluiceway.operators.kernels.truncation import truncate
+from sluiceway.operators.kernels.sparse.features_seen import Features, has_room, look
+from sluiceway.operators.kernels.sparse.sampling import Sample, choose, score_sampled, step_row
+from sluiceway.operators.kernels.sparse.slots import Model, Rows, settle
+from sluiceway.operators.kernels.sparse.thinning import thin_out
+from sluiceway.operators.kernels.sparse.truncation import truncate
 from sluiceway.operators.learners.partial import PartialLearner
 from sluiceway.operators.params import one_of
 
@@ -36,19 +36,19 @@ from sluiceway.operators.params import one_of
 @kernel
 def learn_rows(
     rows: Rows, start: int, stop: int, m: Model, scores: NDArray[np.float64], until_change: bool,
-    seen: Features, limit: int, choice: Choice, k: int, seed: int, at_random: bool,
+    seen: Features, limit: int, sample: Sample, k: int, seed: int, at_random: bool,
 ) -> int:  # fmt: skip
     for row in range(start, stop):
-        t, d = m.counts[VERSION] + 1, seen.counts[SEEN]
-        choose(choice, seed, t, k, d)
-        f = score_chosen(rows, row, m, seen, choice)
+        t, d = m.head[0].version + 1, m.head[0].features
+        choose(sample, seed, t, k, d)
+        f = score_sampled(rows, row, m, seen, sample)
         scores[row] = f
         y = rows.y[row]
         if y == 0:
             continue
-        if not has_room(rows, row, seen, limit):
+        if not has_room(rows, row, m, seen, limit):
             return ~row
-        m.counts[VERSION] = t
+        m.head[0].version = t
         look(rows, row, m, seen, limit)
         if y * f > 0.0:
             continue
@@ -79,9 +79,7 @@ class PerceptronPartial(PartialLearner):
     NAME: ClassVar[str] = "perceptron-partial"
     KERNEL = learn_rows
 
-    def __init__(
-        self, *, k: int, selection: str = "largest", seed: int = 0, max_features: int = 1_000_000
-    ) -> None:
+    def __init__(self, *, k: int, selection: str = "largest", seed: int = 0, max_features: int = 1_000_000) -> None:
         super().__init__(k=k, seed=seed, max_features=max_features)
         self._selection = one_of("selection", selection, ("largest", "random"))
 
@@ -92,10 +90,8 @@ class PerceptronPartial(PartialLearner):
     def _explores(self) -> bool:
         return True
 
-    def _learn_counted(
-        self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool
-    ) -> int:
+    def _learn_counted(self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool) -> int:
         return learn_rows(
             rows, start, stop, self._model, scores, until_change,
-            self._seen, self._max_features, self._choice, self._k, self._seed, self._selection == "random",
+            self._seen, self._max_features, self._sample, self._k, self._seed, self._selection == "random",
         )  # fmt: skip

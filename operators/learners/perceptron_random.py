@@ -8,7 +8,7 @@ Wang, Zhao, Hoi, Jin: "Online Feature Selection and Its Applications", IEEE TKDE
 | symbol | here | what |
 |---|---|---|
 | B | `k` | how many weights may differ from 0 |
-| d | `seen.counts[SEEN]` | how many features labelled instances have had so far, this one included |
+| d | `head.features` | how many features labelled instances have had so far, this one included |
 | w | `weight` | weights |
 
 The random set follows from (seed, instance number), so the generator has no state. The keys seen are state: at
@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sluiceway.compiling import kernel
-from sluiceway.operators.kernels.features import SEEN, Features, has_room, look
-from sluiceway.operators.kernels.slots import VERSION, Model, Rows, score_row, settle, step_row
-from sluiceway.operators.kernels.thinning import thin_out
+from sluiceway.operators.kernels.sparse.features_seen import Features, has_room, look
+from sluiceway.operators.kernels.sparse.slots import Model, Rows, score_row, settle, step_row
+from sluiceway.operators.kernels.sparse.thinning import thin_out
 from sluiceway.operators.learners.counting import CountingLearner
 from sluiceway.operators.params import whole_number
 
@@ -41,15 +41,15 @@ def learn_rows(
         y = rows.y[row]
         if y == 0:
             continue
-        if not has_room(rows, row, seen, limit):
+        if not has_room(rows, row, m, seen, limit):
             return ~row
-        m.counts[VERSION] += 1
+        m.head[0].version += 1
         look(rows, row, m, seen, limit)
         if y * f > 0.0:
             continue
         entrants = step_row(rows, row, m, float(y))
-        if seen.counts[SEEN] > k:
-            thin_out(m, entrants, k, seen.counts[SEEN], seed)
+        if m.head[0].features > k:
+            thin_out(m, entrants, k, m.head[0].features, seed)
         if settle(m, entrants) and until_change:
             return row + 1
     return stop
@@ -77,9 +77,7 @@ class PerceptronRandom(CountingLearner):
     def params(self) -> dict[str, Any]:
         return {"k": self._k, "seed": self._seed, "max_features": self._max_features}
 
-    def _learn_counted(
-        self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool
-    ) -> int:
+    def _learn_counted(self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool) -> int:
         return learn_rows(
             rows, start, stop, self._model, scores, until_change, self._k, self._seed, self._seen, self._max_features
         )

@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sluiceway.compiling import kernel
-from sluiceway.operators.kernels.slots import VERSION, Model, Rows, score_row, step_row
-from sluiceway.operators.kernels.truncation import truncate
+from sluiceway.operators.kernels.sparse.slots import Model, Rows, score_row, step_row
+from sluiceway.operators.kernels.sparse.truncation import truncate
 from sluiceway.operators.learners.linear import LinearLearner
 from sluiceway.operators.params import whole_number
 
@@ -39,7 +39,7 @@ def learn_rows(
         y = rows.y[row]
         if y == 0:
             continue
-        m.counts[VERSION] += 1
+        m.head[0].version += 1
         if y * f > 0.0:
             continue
         entrants = step_row(rows, row, m, float(y))
@@ -69,7 +69,5 @@ class PerceptronTruncated(LinearLearner):
     def params(self) -> dict[str, Any]:
         return {"k": self._k}
 
-    def _learn_rows(
-        self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool
-    ) -> int:
+    def _learn_rows(self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool) -> int:
         return learn_rows(rows, start, stop, self._model, scores, until_change, self._k)

@@ -16,8 +16,8 @@ Zhang, Zhang, Long, Ding, Zhang, Wu: "Towards Mining Trapezoidal Data Streams", 
 | B | `proportion` | which part of the features seen may have a weight |
 | C | `C` | how much one instance may teach; `variant = 0` has none |
 | λ | `lam` | radius of the L1 ball that weights are kept in |
-| d | `seen.counts[SEEN]` | how many features labelled instances have had so far, this one included |
-| w | `scale`, `weight` | weights: one scale for all times what stands in the slots |
+| d | `head.features` | how many features labelled instances have had so far, this one included |
+| w | `head.scale * weight` | weights |
 
 The baselines of the paper's table III: `selection = "all"` truncates nothing; `"random"` keeps a fresh random set of
 ⌊B d⌋ features instead of the largest; `update = "perceptron"` has τ = 1 on mistakes (y f <= 0) and 0 elsewhere.
@@ -34,12 +34,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sluiceway.compiling import kernel
-from sluiceway.operators.kernels.features import SEEN, Features, has_room, look
-from sluiceway.operators.kernels.fringe import Fringe, fringe_for
-from sluiceway.operators.kernels.lazy import (
-    SCALE,
-    STALE,
-    TOTAL,
+from sluiceway.operators.kernels.sparse.bucket_queue import BucketQueue, queue_for
+from sluiceway.operators.kernels.sparse.features_seen import Features, has_room, look
+from sluiceway.operators.kernels.sparse.lazy_scaling import (
     keep_few,
     keep_largest,
     keep_non_zero,
@@ -47,32 +44,32 @@ from sluiceway.operators.kernels.lazy import (
     score_row,
     step_row,
 )
-from sluiceway.operators.kernels.passive import square_row, step_size
-from sluiceway.operators.kernels.slots import VERSION, Model, Rows, bounded
-from sluiceway.operators.kernels.thinning import thin_out
+from sluiceway.operators.kernels.sparse.passive_step import square_row, step_size
+from sluiceway.operators.kernels.sparse.slots import Model, Rows, bounded
+from sluiceway.operators.kernels.sparse.thinning import thin_out
 from sluiceway.operators.learners.counting import CountingLearner
 from sluiceway.operators.params import one_of, positive_number, whole_number
 
 PERCEPTRON = 3
-_NOTED = 4096
-"""Slots whose moves are noted one by one; beyond, all slots are looked at."""
+_LOG = 4096
+"""Slots that are logged when they are given another name; if there are more, all slots are examined."""
 
 
 @kernel
 def learn_rows(
     rows: Rows, start: int, stop: int, m: Model, scores: NDArray[np.float64], until_change: bool,
-    seen: Features, limit: int, fringe: Fringe, lazy: NDArray[np.float64],
+    seen: Features, limit: int, queue: BucketQueue,
     rule: int, C: float, lam: float, proportion: float, at_random: bool, seed: int, few: int,
 ) -> int:  # fmt: skip
     for row in range(start, stop):
-        f = score_row(rows, row, m, lazy[SCALE])
+        f = score_row(rows, row, m, m.head[0].scale)
         scores[row] = f
         y = rows.y[row]
         if y == 0:
             continue
-        if not has_room(rows, row, seen, limit):
+        if not has_room(rows, row, m, seen, limit):
             return ~row
-        m.counts[VERSION] += 1
+        m.head[0].version += 1
         look(rows, row, m, seen, limit)
         if rule == PERCEPTRON:
             tau, inverse = 1.0 if y * f <= 0.0 else 0.0, 1.0
@@ -82,18 +79,18 @@ def learn_rows(
             tau = step_size(loss, squares, inverse, rule, C) if loss > 0.0 and squares > 0.0 else 0.0
         if tau == 0.0:
             continue
-        d = seen.counts[SEEN]
+        d = m.head[0].features
         k = max(1, int(proportion * d + 1e-9))
-        entrants = step_row(rows, row, m, lazy, bounded(tau * y), inverse)
-        project(m, entrants, lazy, lam)
+        entrants = step_row(rows, row, m, bounded(tau * y), inverse)
+        project(m, entrants, lam)
         if at_random:
             if d > k:
                 thin_out(m, entrants, k, d, seed)
-            changed = keep_non_zero(m, fringe, entrants, lazy)
+            changed = keep_non_zero(m, queue, entrants)
         elif k <= few:
-            changed = keep_few(m, fringe, entrants, k, lazy)
+            changed = keep_few(m, queue, entrants, k)
         else:
-            changed = keep_largest(rows, row, m, fringe, entrants, k, lazy)
+            changed = keep_largest(rows, row, m, queue, entrants, k)
         if changed and until_change:
             return row + 1
     return stop
@@ -140,8 +137,7 @@ class STSD(CountingLearner):
         self._selection = one_of("selection", selection, ("largest", "random", "all"))
         self._update = one_of("update", update, ("pa", "perceptron"))
         self._seed = whole_number("seed", seed, least=0, most=2**63 - 1)
-        self._lazy = np.array((1.0, 0.0, 0.0, 0.0))
-        self._fringe = fringe_for(0, _NOTED)
+        self._queue = queue_for(0, _LOG)
 
     @classmethod
     def warm_up(cls) -> None:
@@ -161,19 +157,20 @@ class STSD(CountingLearner):
         }
 
     def metrics(self) -> dict[str, float]:
-        return super().metrics() | {"features_seen": int(self._seen.counts[SEEN])}
+        return super().metrics() | {"features_seen": int(self._model.head["features"][0])}
 
     def state(self) -> dict[str, Any]:
-        scale, total, stale = self._lazy[: STALE + 1].tolist()
-        return super().state() | {"scale": scale, "total": total, "stale": stale}
+        scale, total, stale = self._model.head[["scale", "total", "stale"]].item()
+        return super().state() | {"scale": scale, "total": total, "stale": float(stale)}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         super()._restore(state)
-        self._lazy[[SCALE, TOTAL, STALE]] = state["scale"], state["total"], state["stale"]
+        head = self._model.head
+        head["scale"], head["total"], head["stale"] = state["scale"], state["total"], state["stale"]
 
     @property
     def _scale(self) -> float:
-        return float(self._lazy[SCALE])
+        return float(self._model.head["scale"][0])
 
     def _weights(self) -> NDArray[np.float64]:
         return self._scale * super()._weights()
@@ -182,27 +179,22 @@ class STSD(CountingLearner):
         return self._scale * super()._weight_in(slot)
 
     def _moved_slots(self, active: int) -> list[int]:
-        noted = int(self._fringe.moves[0])
-        if noted == len(self._fringe.moves):
-            moved = super()._moved_slots(active)
-        else:
-            slots = set(self._fringe.moves[1 : noted + 1].tolist())
-            moved = sorted(slot for slot in slots if slot <= active)
-        self._fringe.moves[0] = 0
-        return moved
+        logged = int(self._model.head["logged"][0])
+        self._model.head["logged"] = 0
+        if logged > len(self._queue.log):
+            return super()._moved_slots(active)
+        return sorted(slot for slot in set(self._queue.log[:logged].tolist()) if slot <= active)
 
-    def _grow_fringe(self) -> None:
+    def _grow_queue(self) -> None:
         slots = len(self._model.weight) - 1
-        if slots > len(self._fringe.where) - 1:
-            self._fringe = fringe_for(slots, _NOTED)._replace(moves=self._fringe.moves)
+        if slots > len(self._queue.where) - 1:
+            self._queue = queue_for(slots, _LOG)._replace(log=self._queue.log)
 
-    def _learn_counted(
-        self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool
-    ) -> int:
-        self._grow_fringe()
+    def _learn_counted(self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool) -> int:
+        self._grow_queue()
         return learn_rows(
             rows, start, stop, self._model, scores, until_change,
-            self._seen, self._max_features, self._fringe, self._lazy,
+            self._seen, self._max_features, self._queue,
             PERCEPTRON if self._update == "perceptron" else self._variant,
             self._C, self._lam, 1.0 if self._selection == "all" else self._proportion,
             self._selection == "random", self._seed, self.FEW,

@@ -12,8 +12,8 @@ Zhou, Foster, Stine, Ungar: "Streamwise Feature Selection", JMLR 7, 2006, figure
 | w | `wealth` | the chance of a false feature that may still be spent; `wealth` at the start |
 | α_Δ | `payout` | what a feature that enters earns |
 | i | `TESTED` | columns of this generation, this one included |
-| Q | `shelf.floats` at held places | the model's columns, each without what those before it explain, at length 1 |
-| e | `shelf.floats[TARGET]` | the target without what the model explains, at length 1 |
+| Q | `store.floats` of the members | the model's columns, each without what those before it explain, at length 1 |
+| e | `store.floats[TARGET]` | the target without what the model explains, at length 1 |
 
 The model is never fitted again. With Q at hand, the new column is made orthogonal to it (twice: once is not enough
 for rounding), and its correlation r with e gives the t test of its coefficient: t² = ν r² / (1 - r²), ν = N - |S| -
@@ -33,23 +33,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sluiceway.compiling import kernel
-from sluiceway.operators.kernels.correlation import dot, rounded
-from sluiceway.operators.kernels.held import (
-    HELD,
+from sluiceway.operators.kernels.columns.column_set import (
     IRRELEVANT,
     LEFT_OUT,
+    MEMBERS,
     REDUNDANT,
     SELECTED,
+    ColumnSet,
     Events,
-    Held,
     arrive,
     goes_on,
     hold,
 )
-from sluiceway.operators.kernels.shelf import CANDIDATE, FIRST_HELD, FISHER_Z, TARGET, Shelf
-from sluiceway.operators.kernels.tails import correlation_tail
+from sluiceway.operators.kernels.columns.column_store import CANDIDATE, FIRST_MEMBER, FISHER_Z, TARGET, ColumnStore
+from sluiceway.operators.kernels.columns.correlation import dot, rounded
+from sluiceway.operators.kernels.numbers.tails import correlation_tail
 from sluiceway.operators.params import share
-from sluiceway.operators.selectors.columns import MAX_FEATURES, Block, ShelfSelector
+from sluiceway.operators.selectors.columns import MAX_FEATURES, Block, StoreSelector
 
 WEALTH, TESTED = 0, 1
 EXPLAINED = 1e-10
@@ -77,56 +77,56 @@ def at_length_one(x: NDArray[np.float64], strand: NDArray[np.float64]) -> float:
 
 
 @kernel
-def explain(shelf: Shelf, q: NDArray[np.float64]) -> None:
+def explain(store: ColumnStore, q: NDArray[np.float64]) -> None:
     """e <- what q leaves of e."""
-    e = shelf.floats[TARGET]
-    without(e, q, shelf.strand)
-    if at_length_one(e, shelf.strand) < EXPLAINED:
+    e = store.floats[TARGET]
+    without(e, q, store.strand)
+    if at_length_one(e, store.strand) < EXPLAINED:
         e[:] = 0.0
 
 
 @kernel
 def learn_columns(
     columns: NDArray[np.float64], keys: NDArray[np.int64], start: int,
-    shelf: Shelf, held: Held, events: Events, ration: NDArray[np.float64], payout: float,
+    store: ColumnStore, members: ColumnSet, events: Events, ration: NDArray[np.float64], payout: float,
     limit: int, until_change: bool,
 ) -> int:  # fmt: skip
     for i in range(start, len(columns)):
-        if not goes_on(held, events, start, i, until_change):
+        if not goes_on(members, events, start, i, until_change):
             return i
         ration[TESTED] += 1
         alpha = ration[WEALTH] / (2 * ration[TESTED])
         ration[WEALTH] -= alpha
-        if not arrive(shelf, held, events, i, columns[i]):
+        if not arrive(store, members, events, i, columns[i]):
             continue
-        x = shelf.floats[CANDIDATE]
-        count = held.counts[HELD]
+        x = store.floats[CANDIDATE]
+        count = members.counts[MEMBERS]
         largest = 0.0
         for s in range(count):
-            share_of_q = without(x, shelf.floats[held.order[s]], shelf.strand)
+            share_of_q = without(x, store.floats[members.order[s]], store.strand)
             if abs(share_of_q) > largest:
                 largest = abs(share_of_q)
-                events.by[i, 0] = held.number[held.order[s]]
+                events.by[i, 0] = members.number[members.order[s]]
         for s in range(count):
-            without(x, shelf.floats[held.order[s]], shelf.strand)
-        if at_length_one(x, shelf.strand) < EXPLAINED:
+            without(x, store.floats[members.order[s]], store.strand)
+        if at_length_one(x, store.strand) < EXPLAINED:
             events.outcome[i] = REDUNDANT
             continue
         events.by[i, 0] = 0
-        r = rounded(dot(x, shelf.floats[TARGET], shelf.strand))
-        if not correlation_tail(r * r, shelf.rows - count - 2) < alpha:
+        r = rounded(dot(x, store.floats[TARGET], store.strand))
+        if not correlation_tail(r * r, store.rows - count - 2) < alpha:
             events.outcome[i] = IRRELEVANT
         elif count >= limit:
             events.outcome[i] = LEFT_OUT
         else:
             events.outcome[i] = SELECTED
             ration[WEALTH] += payout
-            hold(shelf, held, count, r, keys[i])
-            explain(shelf, x)
+            hold(store, members, count, r, keys[i])
+            explain(store, x)
     return len(columns)
 
 
-class AlphaInvesting(ShelfSelector):
+class AlphaInvesting(StoreSelector):
     """Alpha-investing: columns enter a linear model one by one and never leave it.
 
     >>> model = AlphaInvesting()
@@ -166,11 +166,11 @@ class AlphaInvesting(ShelfSelector):
     def _restore(self, state: Mapping[str, Any]) -> None:
         super()._restore(state)
         self._ration[:] = (state["wealth"], state["tested"])
-        for place in range(FIRST_HELD, FIRST_HELD + len(state["names"])):
-            explain(self._shelf, self._shelf.floats[place])
+        for place in range(FIRST_MEMBER, FIRST_MEMBER + len(state["names"])):
+            explain(self._store, self._store.floats[place])
 
     def _learn_columns(self, block: Block, start: int, events: Events, until_change: bool) -> int:
         return learn_columns(
-            block.columns, block.keys, start, self._shelf, self._held, events, self._ration, self._payout,
+            block.columns, block.keys, start, self._store, self._members, events, self._ration, self._payout,
             self._max_features, until_change,
         )  # fmt: skip

@@ -1,6 +1,6 @@
 """What all column selectors share: the target, names, blocks, verdicts and state; no algorithm.
 
-Columns are held on a shelf. Blocks are learnt by a compiled kernel; a verdict's names are found afterwards, from the
+Columns are kept in a store. Blocks are learnt by a compiled kernel; a verdict's names are found afterwards, from the
 numbers the kernel noted.
 """
 
@@ -13,22 +13,30 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sluiceway.compiling import is_compiled
+from sluiceway.compiling import as_argument, is_compiled
 from sluiceway.operators.contract import Removed, Selected, Verdict
-from sluiceway.operators.kernels import held as holding
-from sluiceway.operators.kernels.held import HELD, TARGET_VARIES, VERSION, Events, Held, empty_events, empty_held
-from sluiceway.operators.kernels.keys import feature_keys, keys_of_blob
-from sluiceway.operators.kernels.shelf import (
-    FIRST_HELD,
+from sluiceway.operators.kernels.columns import column_set as holding
+from sluiceway.operators.kernels.columns.column_set import (
+    MEMBERS,
+    TARGET_VARIES,
+    VERSION,
+    ColumnSet,
+    Events,
+    empty_events,
+    empty_set,
+)
+from sluiceway.operators.kernels.columns.column_store import (
+    FIRST_MEMBER,
     FISHER_Z,
     TARGET,
-    Shelf,
-    empty_shelf,
+    ColumnStore,
+    empty_store,
     estimate,
     put,
     settle,
     with_places,
 )
+from sluiceway.operators.kernels.keys import feature_keys, keys_of_blob
 from sluiceway.operators.params import refuse_other_state, whole_number
 from sluiceway.schemas.columns import SparseColumn
 
@@ -62,8 +70,8 @@ class Block(NamedTuple):
         return Block(self.names[start:stop], self.columns[start:stop], self.keys[start:stop], self.one_by_one)
 
 
-class ShelfSelector(ABC):
-    """A `ColumnSelector` over a shelf; an algorithm adds `_learn_columns`."""
+class StoreSelector(ABC):
+    """A `ColumnSelector` over a column store; an algorithm adds `_learn_columns`."""
 
     NAME: ClassVar[str]
     STATE_VERSION: ClassVar[int] = 1
@@ -81,8 +89,8 @@ class ShelfSelector(ABC):
         self._numbers: dict[str, int] = {}  # and their numbers, by name
         self._tally = np.zeros(len(REASONS), dtype=np.int64)
         self._removals = 0
-        self._shelf: Shelf = empty_shelf(measure, 1, FIRST_HELD)
-        self._held: Held = empty_held(FIRST_HELD)
+        self._store: ColumnStore = empty_store(measure, 1, FIRST_MEMBER)
+        self._members: ColumnSet = empty_set(FIRST_MEMBER)
 
     @abstractmethod
     def _learn_columns(self, block: Block, start: int, events: Events, until_change: bool) -> int:
@@ -111,7 +119,7 @@ class ShelfSelector(ABC):
 
     @property
     def version(self) -> int:
-        return int(self._held.counts[VERSION])
+        return int(self._members.counts[VERSION])
 
     @property
     def generation(self) -> int:
@@ -127,12 +135,13 @@ class ShelfSelector(ABC):
 
     @property
     def selected(self) -> list[Selected]:
-        places = self._held.order[: self._held.counts[HELD]]
-        places = places[self._held.selected[places]]
-        weight, key = self._held.relevance[places], self._held.key[places]
+        places = self._members.order[: self._members.counts[MEMBERS]]
+        places = places[self._members.selected[places]]
+        weight, key = self._members.relevance[places], self._members.key[places]
         places = places[np.lexsort((key, -weight))]
-        names = map(self._names.__getitem__, self._held.number[places].tolist())
-        return list(map(Selected, names, self._held.relevance[places].tolist(), self._held.since[places].tolist()))
+        names = map(self._names.__getitem__, self._members.number[places].tolist())
+        weight, since = self._members.relevance[places], self._members.since[places]
+        return list(map(Selected, names, weight.tolist(), since.tolist()))
 
     def metrics(self) -> dict[str, float]:
         """Of this generation: columns found irrelevant, constant or redundant (at once or later), or left out."""
@@ -140,7 +149,7 @@ class ShelfSelector(ABC):
         return {
             "irrelevant": tally[holding.IRRELEVANT] + tally[holding.CONSTANT] + tally[holding.ONE_CLASS],
             "constant": tally[holding.CONSTANT],
-            "single_class_target": int(self.rows > 0 and self._held.counts[TARGET_VARIES] == 0),
+            "single_class_target": int(self.rows > 0 and self._members.counts[TARGET_VARIES] == 0),
             "redundant": tally[holding.REDUNDANT] + self._removals,
             "columns_left_out": tally[holding.LEFT_OUT],
         }
@@ -163,9 +172,7 @@ class ShelfSelector(ABC):
     def holds(self, name: str) -> bool:
         return name in self._numbers
 
-    def prepare(
-        self, names: Sequence[str], columns: NDArray[Any] | Sequence[ArrayLike | SparseColumn]
-    ) -> Block:
+    def prepare(self, names: Sequence[str], columns: NDArray[Any] | Sequence[ArrayLike | SparseColumn]) -> Block:
         block = self._block(list(names), columns)
         if len(names) == 1 and block.one_by_one:
             self._refuse_selected(names[0])
@@ -189,18 +196,18 @@ class ShelfSelector(ABC):
         return verdicts
 
     def state(self, *, columns: bool = True) -> dict[str, Any]:
-        places = self._held.order[: self._held.counts[HELD]]
+        places = self._members.order[: self._members.counts[MEMBERS]]
         state = {
             "operator": self.NAME,
             "state_version": self.STATE_VERSION,
             "params": self.params,
             "version": self.version,
             "targets": self._targets,
-            "names": [self._names[number] for number in self._held.number[places].tolist()],
-            "numbers": self._held.number[places].astype(_INTEGERS).tobytes(),
-            "since": self._held.since[places].astype(_INTEGERS).tobytes(),
-            "relevance": self._held.relevance[places].astype(_FLOATS).tobytes(),
-            "levels": self._shelf.levels[places].tolist(),
+            "names": [self._names[number] for number in self._members.number[places].tolist()],
+            "numbers": self._members.number[places].astype(_INTEGERS).tobytes(),
+            "since": self._members.since[places].astype(_INTEGERS).tobytes(),
+            "relevance": self._members.relevance[places].astype(_FLOATS).tobytes(),
+            "levels": self._store.levels[places].tolist(),
             "tally": [*self._tally.tolist(), self._removals],
         }
         if columns:
@@ -209,12 +216,12 @@ class ShelfSelector(ABC):
         return state
 
     def column_numbers(self) -> list[int]:
-        numbers: list[int] = self._held.number[self._held.order[: self._held.counts[HELD]]].tolist()
+        numbers: list[int] = self._members.number[self._members.order[: self._members.counts[MEMBERS]]].tolist()
         return numbers
 
     def column_bytes(self, number: int) -> bytes:
-        places = self._held.order[: self._held.counts[HELD]]
-        return self._column_bytes(int(places[self._held.number[places] == number][0]))
+        places = self._members.order[: self._members.counts[MEMBERS]]
+        return self._column_bytes(int(places[self._members.number[places] == number][0]))
 
     def target_bytes(self) -> bytes:
         return self._target.astype(_FLOATS, copy=False).tobytes()
@@ -230,20 +237,20 @@ class ShelfSelector(ABC):
     def _restore(self, state: Mapping[str, Any]) -> None:
         names = state["names"]
         self._start(np.frombuffer(state["target"], dtype=_FLOATS).astype(np.float64), state["targets"], 0)
-        self._grow(FIRST_HELD + len(names))
-        places = slice(FIRST_HELD, FIRST_HELD + len(names))
-        held, shelf = self._held, self._shelf
-        held.counts[HELD], held.counts[VERSION] = len(names), state["version"]
-        held.number[places] = np.frombuffer(state["numbers"], dtype=_INTEGERS)
-        held.since[places] = np.frombuffer(state["since"], dtype=_INTEGERS)
-        held.relevance[places] = np.frombuffer(state["relevance"], dtype=_FLOATS)
-        held.key[places] = feature_keys(names)
-        held.selected[places] = True
-        held.dominator[places] = holding.NOBODY
-        shelf.levels[places] = state["levels"]
-        for place, column in enumerate(state["columns"], start=FIRST_HELD):
+        self._grow(FIRST_MEMBER + len(names))
+        places = slice(FIRST_MEMBER, FIRST_MEMBER + len(names))
+        members, store = self._members, self._store
+        members.counts[MEMBERS], members.counts[VERSION] = len(names), state["version"]
+        members.number[places] = np.frombuffer(state["numbers"], dtype=_INTEGERS)
+        members.since[places] = np.frombuffer(state["since"], dtype=_INTEGERS)
+        members.relevance[places] = np.frombuffer(state["relevance"], dtype=_FLOATS)
+        members.key[places] = feature_keys(names)
+        members.selected[places] = True
+        members.dominator[places] = holding.NOBODY
+        store.levels[places] = state["levels"]
+        for place, column in enumerate(state["columns"], start=FIRST_MEMBER):
             self._restore_column(place, column)
-        self._names = dict(zip(held.number[places].tolist(), names, strict=True))
+        self._names = dict(zip(members.number[places].tolist(), names, strict=True))
         self._numbers = {name: number for number, name in self._names.items()}
         *tally, self._removals = state["tally"]
         self._tally[:] = tally
@@ -251,30 +258,30 @@ class ShelfSelector(ABC):
     def _column_bytes(self, place: int) -> bytes:
         column: NDArray[Any]
         if self._measure == FISHER_Z:
-            column = self._shelf.floats[place].astype(_FLOATS, copy=False)
-        elif self._shelf.levels[place] > 2:
-            column = self._shelf.codes[place].astype(_CODES, copy=False)
+            column = self._store.floats[place].astype(_FLOATS, copy=False)
+        elif self._store.levels[place] > 2:
+            column = self._store.codes[place].astype(_CODES, copy=False)
         else:
-            column = self._shelf.bits[place].astype(_WORDS, copy=False)
+            column = self._store.bits[place].astype(_WORDS, copy=False)
         return column.tobytes()
 
     def _restore_column(self, place: int, column: bytes) -> None:
         if self._measure == FISHER_Z:
-            self._shelf.floats[place] = np.frombuffer(column, dtype=_FLOATS)
-            estimate(self._shelf, place)
+            self._store.floats[place] = np.frombuffer(column, dtype=_FLOATS)
+            estimate(self._store, place)
             return
-        if self._shelf.levels[place] > 2:
-            self._shelf.codes[place] = np.frombuffer(column, dtype=_CODES)
-            self._shelf.coded[place] = True
+        if self._store.levels[place] > 2:
+            self._store.codes[place] = np.frombuffer(column, dtype=_CODES)
+            self._store.coded[place] = True
         else:
-            self._shelf.bits[place] = np.frombuffer(column, dtype=_WORDS)
-        settle(self._shelf, place)
+            self._store.bits[place] = np.frombuffer(column, dtype=_WORDS)
+        settle(self._store, place)
 
     def _start(self, target: NDArray[np.float64], targets: int, version: int) -> None:
-        self._shelf = empty_shelf(self._measure, len(target), _FEW_PLACES)
-        self._held = empty_held(_FEW_PLACES)
-        self._held.counts[VERSION] = version
-        self._held.counts[TARGET_VARIES] = put(self._shelf, TARGET, _read_only(target))
+        self._store = empty_store(self._measure, len(target), _FEW_PLACES)
+        self._members = empty_set(_FEW_PLACES)
+        self._members.counts[VERSION] = version
+        self._members.counts[TARGET_VARIES] = put(self._store, TARGET, target)
         self._target = target
         self._targets = targets
         self._names, self._numbers = {}, {}
@@ -282,10 +289,10 @@ class ShelfSelector(ABC):
         self._removals = 0
 
     def _grow(self, places: int) -> None:
-        if places > len(self._held.number):
-            places = max(places, 2 * len(self._held.number))
-            self._shelf = with_places(self._shelf, places)
-            self._held = holding.held_with_places(self._held, places)
+        if places > len(self._members.number):
+            places = max(places, 2 * len(self._members.number))
+            self._store = with_places(self._store, places)
+            self._members = holding.set_with_places(self._members, places)
 
     def _block(self, names: list[str], columns: Any) -> Block:
         for name in names:
@@ -314,7 +321,7 @@ class ShelfSelector(ABC):
         for at in np.flatnonzero(~np.isfinite(sums)).tolist():
             _refuse_non_finite(f"column {names[at]!r}", table[at])
         again = len(set(names)) < len(names) or not self._numbers.keys().isdisjoint(names)
-        return Block(names, _read_only(table), feature_keys(names), again)
+        return Block(names, as_argument(table), feature_keys(names), again)
 
     def _learn(self, block: Block, until_change: bool) -> list[Verdict]:
         verdicts: list[Verdict] = []
@@ -323,8 +330,8 @@ class ShelfSelector(ABC):
         first = self.version + 1
         at = 0
         while at < total:
-            count = int(self._held.counts[HELD])
-            self._grow(FIRST_HELD + count + 1)
+            count = int(self._members.counts[MEMBERS])
+            self._grow(FIRST_MEMBER + count + 1)
             room = empty_events(0, count + total - at + _ROOM_FOR_EVENTS, self._width)
             events = room._replace(outcome=events.outcome, by=events.by)
             done = self._learn_columns(block, at, events, until_change)
@@ -385,12 +392,6 @@ class ShelfSelector(ABC):
             if not self.HOLDS_REDUNDANT:
                 self._forget(number)
         return verdicts
-
-
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 def _column(name: str, shown: str, column: ArrayLike | SparseColumn) -> NDArray[Any]:

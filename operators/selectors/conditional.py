@@ -1,4 +1,4 @@
-"""What OSFS and Fast-OSFS share: a shelf of columns and tests of conditional independence."""
+"""What OSFS and Fast-OSFS share: a store of columns and tests of conditional independence."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from sluiceway.operators.kernels.held import HELD
-from sluiceway.operators.kernels.independence import Tests, correlate
-from sluiceway.operators.kernels.shelf import FIRST_HELD, FISHER_Z, SYMMETRIC_UNCERTAINTY
+from sluiceway.operators.kernels.columns.column_set import MEMBERS
+from sluiceway.operators.kernels.columns.column_store import FIRST_MEMBER, FISHER_Z, SYMMETRIC_UNCERTAINTY
+from sluiceway.operators.kernels.columns.independence import Tests, correlate
 from sluiceway.operators.params import one_of, share, whole_number
-from sluiceway.operators.selectors.columns import MAX_FEATURES, ShelfSelector
+from sluiceway.operators.selectors.columns import MAX_FEATURES, StoreSelector
 from sluiceway.operators.selectors.significance import critical_value
 
 TESTS = {"fisher-z": FISHER_Z, "g2": SYMMETRIC_UNCERTAINTY}
 
 
-class ConditionalSelector(ShelfSelector):
+class ConditionalSelector(StoreSelector):
     """`test` chooses the test, `significance` its level, `max_subset` how many columns it may condition on.
 
     At `max_features` candidates, a column that removes none of them is left out and counted.
@@ -62,16 +62,16 @@ class ConditionalSelector(ShelfSelector):
 
     def _start(self, target: Any, targets: int, version: int) -> None:
         super()._start(target, targets, version)
-        self._tests = self._make_tests(len(self._held.number))
+        self._tests = self._make_tests(len(self._members.number))
 
     def _grow(self, places: int) -> None:
         super()._grow(places)
-        if len(self._held.number) > len(self._tests.pool):
+        if len(self._members.number) > len(self._tests.pool):
             had = len(self._tests.r)
-            self._tests, before = self._make_tests(len(self._held.number)), self._tests
+            self._tests, before = self._make_tests(len(self._members.number)), self._tests
             self._tests.r[:had, :had] = before.r
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         super()._restore(state)
-        for place in range(FIRST_HELD, FIRST_HELD + int(self._held.counts[HELD])):
-            correlate(self._shelf, self._tests, place, self._held.order, place - FIRST_HELD)
+        for place in range(FIRST_MEMBER, FIRST_MEMBER + int(self._members.counts[MEMBERS])):
+            correlate(self._store, self._tests, place, self._members.order, place - FIRST_MEMBER)

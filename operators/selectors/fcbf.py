@@ -21,8 +21,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from sluiceway.operators.kernels.dominance import AT_LEAST
-from sluiceway.operators.kernels.shelf import SYMMETRIC_UNCERTAINTY
+from sluiceway.operators.kernels.columns.column_store import SYMMETRIC_UNCERTAINTY
+from sluiceway.operators.kernels.columns.dominance import AT_LEAST
 from sluiceway.operators.params import share
 from sluiceway.operators.selectors.columns import MAX_FEATURES
 from sluiceway.operators.selectors.ranked import RankedSelector

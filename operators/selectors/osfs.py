@@ -10,7 +10,7 @@ Wu, Yu, Ding, Wang, Zhu: "Online Feature Selection with Streaming Features", IEE
 | symbol | here | what |
 |---|---|---|
 | C, F, Y | `TARGET`, `CANDIDATE`, `y` | target, new feature, a candidate (the new one is the last) |
-| S | `held` | the candidate features, the paper's BCF |
+| S | `members` | the candidate features, the paper's BCF |
 | k | `max_subset` | how many features are conditioned on at most |
 
 The subsets Z are tried from small to large, in order of arrival; the first one found is what made Y redundant.
@@ -24,15 +24,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sluiceway.compiling import kernel
-from sluiceway.operators.kernels.held import (
-    HELD,
+from sluiceway.operators.kernels.columns.column_set import (
     IRRELEVANT,
+    MEMBERS,
     NOBODY,
     REDUNDANT,
     REMOVED,
     SELECTED,
+    ColumnSet,
     Events,
-    Held,
     arrive,
     close_up,
     goes_on,
@@ -40,8 +40,8 @@ from sluiceway.operators.kernels.held import (
     leave_out,
     note_subset,
 )
-from sluiceway.operators.kernels.independence import Tests, correlate, independent, rename, separating
-from sluiceway.operators.kernels.shelf import CANDIDATE, TARGET, Shelf, dependence
+from sluiceway.operators.kernels.columns.column_store import CANDIDATE, TARGET, ColumnStore, dependence
+from sluiceway.operators.kernels.columns.independence import Tests, correlate, independent, rename, separating
 from sluiceway.operators.selectors.columns import Block
 from sluiceway.operators.selectors.conditional import ConditionalSelector
 
@@ -49,45 +49,45 @@ from sluiceway.operators.selectors.conditional import ConditionalSelector
 @kernel
 def learn_columns(
     columns: NDArray[np.float64], keys: NDArray[np.int64], start: int,
-    shelf: Shelf, held: Held, events: Events, tests: Tests, limit: int, until_change: bool,
+    store: ColumnStore, members: ColumnSet, events: Events, tests: Tests, limit: int, until_change: bool,
 ) -> int:  # fmt: skip
     for i in range(start, len(columns)):
-        if not goes_on(held, events, start, i, until_change):
+        if not goes_on(members, events, start, i, until_change):
             return i
-        if not arrive(shelf, held, events, i, columns[i]):
+        if not arrive(store, members, events, i, columns[i]):
             continue
-        correlate(shelf, tests, CANDIDATE, held.order, 0)
-        if independent(shelf, tests, CANDIDATE, 0):
+        correlate(store, tests, CANDIDATE, members.order, 0)
+        if independent(store, tests, CANDIDATE, 0):
             events.outcome[i] = IRRELEVANT
             continue
         events.outcome[i] = SELECTED
-        count = held.counts[HELD]
-        correlate(shelf, tests, CANDIDATE, held.order, count)
-        place = hold(shelf, held, count, dependence(shelf, CANDIDATE, TARGET), keys[i])
-        rename(tests, place, held.order, count)
+        count = members.counts[MEMBERS]
+        correlate(store, tests, CANDIDATE, members.order, count)
+        place = hold(store, members, count, dependence(store, CANDIDATE, TARGET), keys[i])
+        rename(tests, place, members.order, count)
         removed = 0
         for s in range(count + 1):
-            y = held.order[s]
+            y = members.order[s]
             others = 0
             for t in range(count + 1):
-                if t != s and held.selected[held.order[t]]:
-                    tests.pool[others] = held.order[t]
+                if t != s and members.selected[members.order[t]]:
+                    tests.pool[others] = members.order[t]
                     others += 1
-            size = separating(shelf, tests, y, others, NOBODY)
+            size = separating(store, tests, y, others, NOBODY)
             if size < 0:
                 continue
             removed += 1
             if y == place:
                 events.outcome[i] = REDUNDANT
                 for k in range(size):
-                    events.by[i, k] = held.number[tests.subset[k]]
-                held.selected[y] = False
+                    events.by[i, k] = members.number[tests.subset[k]]
+                members.selected[y] = False
             else:
-                note_subset(held, events, i, REMOVED, y, tests.subset, size)
+                note_subset(members, events, i, REMOVED, y, tests.subset, size)
         if removed:
-            close_up(held)
+            close_up(members)
         elif count >= limit:
-            leave_out(held, events, i, place)
+            leave_out(members, events, i, place)
     return len(columns)
 
 
@@ -107,6 +107,6 @@ class OSFS(ConditionalSelector):
 
     def _learn_columns(self, block: Block, start: int, events: Events, until_change: bool) -> int:
         return learn_columns(
-            block.columns, block.keys, start, self._shelf, self._held, events, self._tests, self._max_features,
+            block.columns, block.keys, start, self._store, self._members, events, self._tests, self._max_features,
             until_change,
         )  # fmt: skip

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from sluiceway.operators.kernels.dominance import learn_columns
-from sluiceway.operators.kernels.held import HELD, NOBODY, Events
-from sluiceway.operators.kernels.shelf import FIRST_HELD
-from sluiceway.operators.selectors.columns import Block, ShelfSelector
+from sluiceway.operators.kernels.columns.column_set import MEMBERS, NOBODY, Events
+from sluiceway.operators.kernels.columns.column_store import FIRST_MEMBER
+from sluiceway.operators.kernels.columns.dominance import learn_columns
+from sluiceway.operators.selectors.columns import Block, StoreSelector
 
 
-class RankedSelector(ShelfSelector):
+class RankedSelector(StoreSelector):
     """At `max_features` relevant columns held, more are left out and counted."""
 
     KERNEL = learn_columns
@@ -29,40 +29,40 @@ class RankedSelector(ShelfSelector):
         """The least relevance that is held at all."""
 
     def metrics(self) -> dict[str, float]:
-        return super().metrics() | {"held": int(self._held.counts[HELD])}
+        return super().metrics() | {"held": int(self._members.counts[MEMBERS])}
 
     def state(self, *, columns: bool = True) -> dict[str, Any]:
-        places = self._held.order[: self._held.counts[HELD]]
-        rank = np.full(len(self._held.number) + 1, NOBODY)
+        places = self._members.order[: self._members.counts[MEMBERS]]
+        rank = np.full(len(self._members.number) + 1, NOBODY)
         rank[places] = np.arange(len(places))
-        dominator = rank[self._held.dominator[places]].astype("<i8").tobytes()
+        dominator = rank[self._members.dominator[places]].astype("<i8").tobytes()
         return super().state(columns=columns) | {"dominator": dominator}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         super()._restore(state)
         dominator = np.frombuffer(state["dominator"], dtype="<i8")
-        places = slice(FIRST_HELD, FIRST_HELD + len(dominator))
-        self._held.dominator[places] = np.where(dominator == NOBODY, NOBODY, dominator + FIRST_HELD)
-        self._held.selected[places] = dominator == NOBODY
+        places = slice(FIRST_MEMBER, FIRST_MEMBER + len(dominator))
+        self._members.dominator[places] = np.where(dominator == NOBODY, NOBODY, dominator + FIRST_MEMBER)
+        self._members.selected[places] = dominator == NOBODY
 
     def _learn_columns(self, block: Block, start: int, events: Events, until_change: bool) -> int:
         return learn_columns(
-            block.columns, block.keys, start, self._shelf, self._held, events,
+            block.columns, block.keys, start, self._store, self._members, events,
             self._least(), self._rule, self._max_features, until_change,
         )  # fmt: skip
 
     def _is_selected(self, name: str) -> bool:
-        return bool(self._held.selected[self._held.order[self._rank(name)]])
+        return bool(self._members.selected[self._members.order[self._rank(name)]])
 
     def _make_way(self, name: str) -> None:
         """A column that is held but not selected makes way for its successor; it dominates nothing."""
-        held, count, at = self._held, int(self._held.counts[HELD]), self._rank(name)
-        place = int(held.order[at])
-        held.order[at : count - 1] = held.order[at + 1 : count].copy()
-        held.order[count - 1] = place
-        held.counts[HELD] -= 1
+        members, count, at = self._members, int(self._members.counts[MEMBERS]), self._rank(name)
+        place = int(members.order[at])
+        members.order[at : count - 1] = members.order[at + 1 : count].copy()
+        members.order[count - 1] = place
+        members.counts[MEMBERS] -= 1
         self._forget(self._numbers[name])
 
     def _rank(self, name: str) -> int:
-        places = self._held.order[: self._held.counts[HELD]]
-        return int(np.flatnonzero(self._held.number[places] == self._numbers[name])[0])
+        places = self._members.order[: self._members.counts[MEMBERS]]
+        return int(np.flatnonzero(self._members.number[places] == self._numbers[name])[0])

@@ -11,7 +11,7 @@ Yu, Wu, Ding, Pei: "Towards Scalable and Accurate Online Feature Selection for B
 | symbol | here | what |
 |---|---|---|
 | C, F, Y | `TARGET`, `CANDIDATE`, `y` | target, new feature, a selected feature |
-| S | `held` | the selected features |
+| S | `members` | the selected features |
 | dep, I(.;.) | `dependence` | Pearson's r without its sign (Fisher-Z), symmetric uncertainty, mutual information |
 | δ₁ | `delta` | what the relevance must lie above; with Fisher-Z, √(N-3) atanh r must be significant instead |
 | δ₂ | `bound` | the smaller of dep(F, C) and dep(Y, C), or the larger (SAOLA-max) |
@@ -35,84 +35,84 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sluiceway.compiling import kernel
-from sluiceway.operators.kernels.held import (
-    HELD,
+from sluiceway.operators.kernels.columns.column_set import (
     IRRELEVANT,
     LEFT_OUT,
+    MEMBERS,
     REDUNDANT,
     REMOVED,
     SELECTED,
     VERSION,
+    ColumnSet,
     Events,
-    Held,
     arrive,
     close_up,
     goes_on,
     hold,
     note,
 )
-from sluiceway.operators.kernels.pairwise import DISCARD_F, REMOVE_Y, compare
-from sluiceway.operators.kernels.shelf import (
+from sluiceway.operators.kernels.columns.column_store import (
     CANDIDATE,
     MEASURES,
     TARGET,
-    Shelf,
+    ColumnStore,
     at_most,
     dependence,
     equivalent,
     estimate,
 )
+from sluiceway.operators.kernels.columns.pairwise import DISCARD_F, REMOVE_Y, compare
 from sluiceway.operators.params import one_of, share
-from sluiceway.operators.selectors.columns import MAX_FEATURES, Block, ShelfSelector
+from sluiceway.operators.selectors.columns import MAX_FEATURES, Block, StoreSelector
 from sluiceway.operators.selectors.significance import least_relevance, measure_of
 
 
 @kernel
 def learn_columns(
     columns: NDArray[np.float64], keys: NDArray[np.int64], start: int,
-    shelf: Shelf, held: Held, events: Events, least: float, largest: bool, strict: bool,
+    store: ColumnStore, members: ColumnSet, events: Events, least: float, largest: bool, strict: bool,
     limit: int, until_change: bool,
 ) -> int:  # fmt: skip
     for i in range(start, len(columns)):
-        if not goes_on(held, events, start, i, until_change):
+        if not goes_on(members, events, start, i, until_change):
             return i
-        if not arrive(shelf, held, events, i, columns[i]):
+        if not arrive(store, members, events, i, columns[i]):
             continue
-        dep_F = dependence(shelf, CANDIDATE, TARGET)
+        dep_F = dependence(store, CANDIDATE, TARGET)
         if dep_F < least:
             events.outcome[i] = IRRELEVANT
             continue
         events.outcome[i] = SELECTED
-        estimate(shelf, CANDIDATE)
+        estimate(store, CANDIDATE)
         removed = 0
         ready = 0
-        for s in range(held.counts[HELD]):
-            y = held.order[s]
-            dep_Y = held.relevance[y]
+        for s in range(members.counts[MEMBERS]):
+            y = members.order[s]
+            dep_Y = members.relevance[y]
             if s == ready:
-                ready = at_most(shelf, held.order, s, held.counts[HELD], held.found)
-            if held.found[s] < (max(dep_F, dep_Y) if largest else min(dep_F, dep_Y)):
+                ready = at_most(store, members.order, s, members.counts[MEMBERS], members.found)
+            if members.found[s] < (max(dep_F, dep_Y) if largest else min(dep_F, dep_Y)):
                 continue
-            v = dependence(shelf, CANDIDATE, y)
-            same = equivalent(shelf, CANDIDATE, y, v)
+            v = dependence(store, CANDIDATE, y)
+            same = equivalent(store, CANDIDATE, y, v)
             found = compare(dep_F, dep_Y, v, same, largest, strict)
             if found == DISCARD_F:
                 events.outcome[i] = REDUNDANT
-                events.by[i, 0] = held.number[y]
+                events.by[i, 0] = members.number[y]
                 break
             if found == REMOVE_Y:
-                note(held, events, i, REMOVED, y, held.counts[VERSION])
+                note(members, events, i, REMOVED, y, members.counts[VERSION])
                 removed += 1
         if removed:
-            close_up(held)
-        if events.outcome[i] == SELECTED and held.counts[HELD] >= limit:
+            close_up(members)
+        if events.outcome[i] == SELECTED and members.counts[MEMBERS] >= limit:
             events.outcome[i] = LEFT_OUT
         if events.outcome[i] == SELECTED:
-            hold(shelf, held, held.counts[HELD], dep_F, keys[i])
+            hold(store, members, members.counts[MEMBERS], dep_F, keys[i])
     return len(columns)
 
 
-class Saola(ShelfSelector):
+class Saola(StoreSelector):
     """SAOLA: keeps a feature that no selected one makes redundant, and drops those it makes redundant.
 
     >>> model = Saola(measure="symmetric-uncertainty")
@@ -161,6 +161,6 @@ class Saola(ShelfSelector):
     def _learn_columns(self, block: Block, start: int, events: Events, until_change: bool) -> int:
         least = least_relevance(self._measure, self.rows, self._significance, self._delta)
         return learn_columns(
-            block.columns, block.keys, start, self._shelf, self._held, events,
+            block.columns, block.keys, start, self._store, self._members, events,
             least, self._bound == "max", self._ties == "strict", self._max_features, until_change,
         )  # fmt: skip

@@ -8,7 +8,7 @@ The relation of Yu, Wu, Ding, Pei: "Towards Scalable and Accurate Online Feature
 | symbol | here | what |
 |---|---|---|
 | C | `TARGET` | target |
-| S | `held.selected` | the selected features |
+| S | `members.selected` | the selected features |
 | dep | `dependence` | as in SAOLA: `measure`, `significance`, `delta` |
 
 SAOLA's own answer depends on the order in which columns come, because a feature it has discarded never returns when
@@ -22,8 +22,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from sluiceway.operators.kernels.dominance import ABOVE, ABOVE_STRICT
-from sluiceway.operators.kernels.shelf import MEASURES
+from sluiceway.operators.kernels.columns.column_store import MEASURES
+from sluiceway.operators.kernels.columns.dominance import ABOVE, ABOVE_STRICT
 from sluiceway.operators.params import one_of, share
 from sluiceway.operators.selectors.columns import MAX_FEATURES
 from sluiceway.operators.selectors.ranked import RankedSelector

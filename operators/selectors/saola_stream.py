@@ -35,12 +35,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import is_compiled
+from sluiceway.compiling import as_argument, is_compiled
 from sluiceway.operators.contract import Selected
-from sluiceway.operators.kernels.comoments import Features, Sums, add_rows, add_sums, select
-from sluiceway.operators.kernels.contingency import one_bit
+from sluiceway.operators.kernels.columns.column_store import FISHER_Z, MEASURES
+from sluiceway.operators.kernels.columns.comoments import Features, Sums, add_rows, add_sums, select
+from sluiceway.operators.kernels.columns.contingency import one_bit
 from sluiceway.operators.kernels.keys import feature_keys, keys_of_blob
-from sluiceway.operators.kernels.shelf import FISHER_Z, MEASURES
 from sluiceway.operators.params import numbers_of, one_of, refuse_other_state, share, whole_number
 from sluiceway.operators.selectors.significance import least_relevance, measure_of
 from sluiceway.schemas.batch import InstanceBatch
@@ -251,7 +251,7 @@ class SaolaStream:
         self._grow(len(self._places))
         longest = int(np.diff(part.indptr).max(initial=0)) + 1
         add_rows(
-            part.indptr, places, part.values, y, 0, len(part),
+            as_argument(part.indptr), places, as_argument(part.values), y, 0, len(part),
             self._sums, np.zeros(longest, dtype=np.int64), np.zeros(longest),
         )  # fmt: skip
         self._found = None

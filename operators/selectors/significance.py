@@ -6,8 +6,8 @@ import math
 from statistics import NormalDist
 from typing import Any
 
-from sluiceway.operators.kernels.correlation import significant_correlation
-from sluiceway.operators.kernels.shelf import FISHER_Z, MEASURES
+from sluiceway.operators.kernels.columns.column_store import FISHER_Z, MEASURES
+from sluiceway.operators.kernels.columns.correlation import significant_correlation
 from sluiceway.operators.params import one_of
 
 

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import numba
+import numpy as np
+from numpy.typing import NDArray
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -21,7 +23,8 @@ R = TypeVar("R")
 
 def _digest_of_kernels() -> str:
     here = Path(__file__).parent
-    sources = sorted(source for folder in ("operators/kernels", "schemas") for source in (here / folder).glob("*.py"))
+    folders = (here / "operators" / "kernels", here / "operators" / "bank", here / "schemas")
+    sources = sorted(source for folder in folders for source in folder.rglob("*.py"))
     return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
 
 
@@ -32,6 +35,14 @@ _KERNELS = _digest_of_kernels()
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile when first called. No fastmath: sums must not depend on the machine's vector width."""
     return _compiled(function, numba.njit(nogil=True))
+
+
+def part(function: Callable[P, R]) -> Callable[P, R]:
+    """For a part of kernels that nothing else calls: it needs no way in from Python and no place of its own on disk.
+
+    To compile all that is half the work for a small function.
+    """
+    return numba.njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)  # type: ignore[no-any-return]
 
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
@@ -75,3 +86,20 @@ def is_compiled(function: Callable[..., Any]) -> bool:
         return True
     stored = getattr(compiled._cache, "_cache_file", None)  # noqa: SLF001
     return stored is not None and bool(stored._load_index())  # noqa: SLF001
+
+
+class _Writable:
+    """Another array's memory, described as writable. Keeps that array alive."""
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self._array = array
+        description = array.__array_interface__
+        self.__array_interface__ = description | {"data": (description["data"][0], False)}
+
+
+def as_argument(array: NDArray[Any]) -> NDArray[Any]:
+    """The array as kernels take it. A read-only one is another type to Numba: kernels would be compiled twice.
+
+    Only for arrays that no kernel writes to.
+    """
+    return array if array.flags.writeable else np.asarray(_Writable(array))

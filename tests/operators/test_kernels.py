@@ -15,9 +15,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sluiceway import compiling
-from sluiceway.operators.kernels import seen, truncation
 from sluiceway.operators.kernels.keys import feature_keys
-from sluiceway.operators.kernels.random import draw, stream_of, uniform
+from sluiceway.operators.kernels.numbers import order_statistics
+from sluiceway.operators.kernels.numbers.random import draw, stream_of, uniform
+from sluiceway.operators.kernels.sparse import features_seen
 from sluiceway.operators.learners.perceptron_truncated import PerceptronTruncated
 
 from .oracles import random_bits
@@ -30,7 +31,7 @@ INTEGERS = st.integers(-(2**63), 2**63 - 1) | st.integers(0, 3)
 def test_nth_smallest_is_that_of_sorted(values: list[int], data: st.DataObject) -> None:
     nth = data.draw(st.integers(1, len(values)))
     expected = sorted(values)[nth - 1]
-    for select in (truncation.nth_smallest, truncation._nth_by_heap, truncation._nth_by_partition):
+    for select in (order_statistics.nth_smallest, order_statistics._nth_by_heap, order_statistics._nth_by_partition):
         assert select(np.array(values), len(values), nth) == expected
 
 
@@ -48,7 +49,7 @@ def test_nth_smallest_of_the_shapes_that_break_quickselect(n: int, kind: str) ->
     }[kind]
     ordered = np.sort(made)
     for nth in sorted({1, (n + 1) // 8 + 1, (n + 1) // 2, n}):
-        for select in (truncation._nth_by_heap, truncation._nth_by_partition):
+        for select in (order_statistics._nth_by_heap, order_statistics._nth_by_partition):
             assert select(made.copy(), n, min(nth, n)) == ordered[min(nth, n) - 1]
 
 
@@ -136,11 +137,11 @@ def test_random_numbers_are_uniform_and_unrelated() -> None:
 @given(st.lists(st.integers(0, 50) | st.integers(2**62, 2**63 - 1), max_size=120), st.integers(0, 60))
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_the_seen_set_is_a_set(keys: list[int], limit: int) -> None:
-    held, table = np.zeros(limit, dtype=np.int64), seen.table_for(limit)
+    held, table = np.zeros(limit, dtype=np.int64), features_seen.table_for(limit)
     count = 0
     expected: list[int] = []
     for key in keys:
-        after = seen.insert(held, count, table, key, limit)
+        after = features_seen.insert(held, count, table, key, limit)
         if key in expected:
             assert after == count
         elif len(expected) == limit:
@@ -150,10 +151,10 @@ def test_the_seen_set_is_a_set(keys: list[int], limit: int) -> None:
             assert after == count + 1
         count = max(count, after)
     assert held[:count].tolist() == expected
-    again = seen.table_for(4 * limit + 1)
-    seen.refill(held, count, again)
+    again = features_seen.table_for(4 * limit + 1)
+    features_seen.refill(held, count, again)
     assert np.count_nonzero(again) == count
-    assert all(seen.insert(held, count, again, key, 0) == count for key in expected)
+    assert all(features_seen.insert(held, count, again, key, 0) == count for key in expected)
 
 
 def test_a_change_in_any_kernel_makes_all_of_them_compile_anew() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sluiceway.operators import registry
-from sluiceway.operators.kernels.ahead import MANY
+from sluiceway.operators.kernels.prefetch import MANY
 from sluiceway.schemas.batch import InstanceBatch
 
 LEARNERS = [name for name, entry in registry.OPERATORS.items() if entry.kind == "learner"]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sluiceway.operators.contract import Selected
-from sluiceway.operators.kernels import simplex
+from sluiceway.operators.kernels.numbers import l1_ball
 from sluiceway.operators.learners.fobos import FOBOS
 from sluiceway.operators.learners.norma import NORMA
 from sluiceway.operators.learners.pa import PA
@@ -529,7 +529,7 @@ def test_the_root_is_found_in_a_few_steps_even_for_equal_values() -> None:
         a, z = np.ones(n), np.sort(rng.normal(size=n))
         rest = np.concatenate(([0.0], np.abs(rng.normal(size=300))))
         beta = float(np.abs(z).sum() + rest.sum())
-        tau, theta = simplex.nearest(a, z, rest, 1, 301, 1.0, 0.5 * beta + 1)
+        tau, theta = l1_ball.nearest(a, z, rest, 1, 301, 1.0, 0.5 * beta + 1)
         point = oracles.soft(z + tau * a, theta)
         assert a @ point == pytest.approx(1.0, abs=1e-9)
         assert np.abs(point).sum() + np.maximum(rest - theta, 0).sum() == pytest.approx(0.5 * beta + 1, rel=1e-9)

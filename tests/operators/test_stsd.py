@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sluiceway.operators.contract import Learner, Selected
-from sluiceway.operators.kernels import fringe
-from sluiceway.operators.kernels.ahead import MANY
+from sluiceway.operators.kernels.prefetch import MANY
+from sluiceway.operators.kernels.sparse.bucket_queue import note_all
 from sluiceway.operators.learners.pa import PA
 from sluiceway.operators.learners.stsd import STSD
 from sluiceway.schemas.batch import InstanceBatch
@@ -49,13 +49,13 @@ def weights(model: Learner) -> dict[str, float]:
     return {feature: weight for feature, weight, _ in model.selected}
 
 
-class Fringed(STSD):
-    """The fringe from the first weight on, not only where there are many."""
+class Queued(STSD):
+    """The bucket queue from the first weight on, not only where there are many."""
 
     FEW = 0
 
 
-@pytest.mark.parametrize("learner", [STSD, Fringed])
+@pytest.mark.parametrize("learner", [STSD, Queued])
 @pytest.mark.parametrize("kind", ["dense", "sparse", "growing"])
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_scores_and_weights_are_the_oracle_s(setting: str, kind: str, learner: type[STSD]) -> None:
@@ -122,7 +122,7 @@ instances = st.lists(st.tuples(features, st.sampled_from([-1, 1])), max_size=25)
 
 
 models = st.builds(
-    Fringed,
+    Queued,
     proportion=st.sampled_from([0.05, 0.3, 0.5, 1.0]),
     variant=st.sampled_from([0, 1, 2]),
     lam=st.sampled_from([0.1, 1.0, 30.0]),
@@ -206,7 +206,7 @@ def test_the_sum_of_weights_does_not_drift() -> None:
 
 @pytest.mark.parametrize("values", ["any", "few"])
 @pytest.mark.parametrize("update", ["pa", "perceptron"])
-def test_the_fringe_keeps_what_going_through_all_weights_keeps(values: str, update: str) -> None:
+def test_the_queue_keeps_what_going_through_all_weights_keeps(values: str, update: str) -> None:
     """Bit for bit, ties included; in a space of 6,000 the list is a small part of the 1,800 weights kept."""
     rng = np.random.default_rng(8)
     rows, nnz, d = 1500, 30, 6000
@@ -215,14 +215,14 @@ def test_the_fringe_keeps_what_going_through_all_weights_keeps(values: str, upda
     labels = rng.choice([-1, 1], size=rows)
     names = tuple(map(str, range(d)))
     batch = InstanceBatch.from_csr(np.arange(rows + 1) * nnz, columns.ravel(), data.ravel(), labels, names=names)
-    one, other = Fringed(proportion=0.3, lam=1e9, update=update), STSD(proportion=0.3, lam=1e9, update=update)
+    one, other = Queued(proportion=0.3, lam=1e9, update=update), STSD(proportion=0.3, lam=1e9, update=update)
     other.FEW = d  # type: ignore[misc]
     np.testing.assert_array_equal(one.prequential(batch), other.prequential(batch))
     assert one.selected == other.selected
     assert len(one.selected) > 1700
-    assert fringe_holds(one)
+    assert queue_holds(one)
     if values == "any":
-        assert 0 < one._fringe.counts[0] < 1200
+        assert 0 < one._queue.head["listed"][0] < 1200
 
 
 def test_very_many_weights_are_kept_as_few_are() -> None:
@@ -243,38 +243,39 @@ def test_very_many_weights_are_kept_as_few_are() -> None:
         assert kept[feature][0] == pytest.approx(weight, rel=1e-9)
         assert kept[feature][1] == since
     assert len(kept) == d // 2 > MANY
-    assert one._fringe.counts[fringe.BUCKETS] > 100
-    assert fringe_holds(one)
+    assert one._queue.head["buckets"][0] > 100
+    assert queue_holds(one)
 
 
-def fringe_holds(model: STSD) -> bool:
+def queue_holds(model: STSD) -> bool:
     """Who is below the bound is listed, in its bucket or, if grown, in a lower one; who is listed knows where."""
-    m, f = model._model, model._fringe
-    active, buckets = int(m.counts[0]), int(f.counts[fringe.BUCKETS])
+    m, f = model._model, model._queue
+    head, active = f.head[0], int(m.head["active"][0])
+    buckets = int(head["buckets"])
     places = [range(f.start[g], f.start[g] + f.filled[g]) for g in range(buckets)]
     listed = {int(f.slot[at]): (at, g) for g in range(buckets) for at in places[g]}
     size = np.abs(m.weight).view(np.int64)
-    bound, base = int(f.counts[fringe.BOUND]), int(f.counts[fringe.BASE])
+    bound, base = int(head["bound"]), int(head["base"])
     below = (np.flatnonzero(size[1 : active + 1] < bound) + 1).tolist()
     return (
         len(listed) == f.filled[:buckets].sum() == np.count_nonzero(f.where)
-        and all(slot in listed and listed[slot][1] <= int(max(size[slot] - base, 0) * f.per[0]) for slot in below)
+        and all(slot in listed and listed[slot][1] <= int(max(size[slot] - base, 0) * head["per"]) for slot in below)
         and all(1 <= slot <= active for slot in listed)
         and all(divmod(int(f.where[slot]), 1 << 32) == (g, at + 1) for slot, (at, g) in listed.items())
         and all(f.filled[g] <= f.start[g + 1] - f.start[g] for g in range(buckets))
-        and not f.filled[: f.counts[fringe.LOW]].any()
+        and not f.filled[: head["low"]].any()
         and bool((m.weight[1 : active + 1] != 0).all())
     )
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.sampled_from([0.0, 0.25, -0.25, 0.5, 1.0, -1.0, 2.0])), max_size=120))
 @settings(max_examples=60, deadline=None, derandomize=True)
-def test_the_fringe_lists_the_smallest_after_every_row(updates: list[tuple[int, float]]) -> None:
-    model = Fringed(update="perceptron", proportion=0.5, lam=1e9)
+def test_the_queue_lists_the_smallest_after_every_row(updates: list[tuple[int, float]]) -> None:
+    model = Queued(update="perceptron", proportion=0.5, lam=1e9)
     for feature, value in updates:
         x = {str(feature): value, str(feature + 41): value / 2}
         model.learn_one(x, 1 if model.score_one(x) <= 0 else -1)
-        assert fringe_holds(model)
+        assert queue_holds(model)
 
 
 def test_names_are_found_again_after_more_moves_than_are_noted() -> None:
@@ -282,19 +283,19 @@ def test_names_are_found_again_after_more_moves_than_are_noted() -> None:
     drawn = [zip(rng.integers(0, 5000, 8).tolist(), rng.normal(size=8).tolist(), strict=True) for _ in range(1500)]
     rows = [{str(i): value for i, value in row} for row in drawn]
     labels = rng.choice([-1, 1], size=1500).tolist()
-    whole, single = Fringed(variant=0, proportion=0.3), Fringed(variant=0, proportion=0.3)
+    whole, single = Queued(variant=0, proportion=0.3), Queued(variant=0, proportion=0.3)
     whole.learn_many(InstanceBatch.from_records([{"x": x, "y": y} for x, y in zip(rows, labels, strict=True)]))
-    assert whole._fringe.moves[0] == len(whole._fringe.moves)
+    assert whole._model.head["logged"][0] > len(whole._queue.log)
     more = InstanceBatch.from_records([{"x": {"new": 9.0, "newer": 9.0, "newest": 9.0}, "y": 1}] * 2)
-    changing, scores = Fringed.from_state(whole.state()), np.empty(2)
-    fringe.note_all(changing._fringe)
+    changing, scores = Queued.from_state(whole.state()), np.empty(2)
+    note_all(changing._queue, changing._model)
     assert changing.advance(more, 0, 2, scores, until_change=True) == 1
     for x, y in zip(rows, labels, strict=True):
         single.learn_one(x, y)
     assert whole.selected == single.selected
     assert whole.state() == single.state()
-    restored = Fringed.from_state(whole.state())
-    fringe.note_all(restored._fringe)
+    restored = Queued.from_state(whole.state())
+    note_all(restored._queue, restored._model)
     assert restored.selected == whole.selected
 
 

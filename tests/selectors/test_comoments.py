@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from sluiceway.operators.kernels.comoments import Sums, add_rows, add_sums, comoment, variance
-from sluiceway.operators.kernels.shelf import FISHER_Z
+from sluiceway.operators.kernels.columns.column_store import FISHER_Z
+from sluiceway.operators.kernels.columns.comoments import Sums, add_rows, add_sums, comoment, variance
 
 U = 2.0**-53
 ROWS = 60
@@ -74,8 +74,8 @@ def test_integers_are_added_up_without_rounding(seed: int, far: int) -> None:
     x, z = (rng.integers(-9, 9, ROWS).astype(float) + far for _ in range(2))
     sums = summed(x, z, np.where(rng.random(ROWS) < 0.5, 1, -1))
     for a, b, places in ((x, x, (1, 1)), (x, z, (2, 1))):
-        held = Fraction(float(sums.product_high[places])) + Fraction(float(sums.product_low[places]))
-        assert held == sum(int(p) * int(q) for p, q in zip(a.tolist(), b.tolist(), strict=True))
+        together = Fraction(float(sums.product_high[places])) + Fraction(float(sums.product_low[places]))
+        assert together == sum(int(p) * int(q) for p, q in zip(a.tolist(), b.tolist(), strict=True))
         right = exact(a, b)
         assert abs(float(Fraction(comoment(sums, ROWS, *places)) - right)) <= allowed(a, b, right, 0)
 

@@ -51,7 +51,7 @@ def test_blocks_change_nothing(name: str, variant: dict[str, Any], shape: str, s
 
 @law(1)
 def test_many_more_columns_than_there_was_room_for(name: str, variant: dict[str, Any]) -> None:
-    """The shelf and the list of events grow inside a block; nothing shows of it."""
+    """The store and the list of events grow inside a block; nothing shows of it."""
     rng = np.random.default_rng(3)
     target = rng.normal(size=200)
     count = 40 if name == "osfs" else 120  # OSFS tests every subset of the others
@@ -191,10 +191,10 @@ def test_what_is_selected_is_in_order_and_there(name: str, variant: dict[str, An
 @law(5)
 def test_state_follows_the_columns_held_not_those_seen(name: str, variant: dict[str, Any]) -> None:
     model = learnt(name, variant, count=20)
-    held = len(pack(model.state()))
+    before = len(pack(model.state()))
     for part in range(3):
         model.learn_features([f"constant-{part}-{i}" for i in range(200)], np.ones((200, model.rows)))
-    assert len(pack(model.state())) <= held + 20
+    assert len(pack(model.state())) <= before + 20
     assert model.metrics()["constant"] >= 600
 
 
@@ -237,11 +237,11 @@ def test_a_block_of_new_names_copies_no_model(
 
     monkeypatch.setattr(model, "state", state)
     model.learn_features(["new-1", "new-2"], columns[:2])
-    held = model.selected[0].feature
+    selected = model.selected[0].feature
     with pytest.raises(ValueError, match="selected already"):
-        model.learn_feature(held, columns[3])
+        model.learn_feature(selected, columns[3])
     with pytest.raises(AssertionError, match="copied"):
-        model.learn_features(["new-3", held], columns[:2])
+        model.learn_features(["new-3", selected], columns[:2])
 
 
 BAD: list[tuple[Any, Any, str]] = [

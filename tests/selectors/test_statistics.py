@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sluiceway.operators.kernels.contingency import entropy_terms, information, pair_content
-from sluiceway.operators.kernels.tails import chi_square_tail, correlation_tail
+from sluiceway.operators.kernels.columns.contingency import entropy_terms, information, pair_content
+from sluiceway.operators.kernels.numbers.tails import chi_square_tail, correlation_tail
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 3, 10, 97, 1000])

@@ -1,0 +1,220 @@
+"""All models of a lane that one learner's settings make: one compiled call goes through the rows of a whole poll."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sluiceway.operators.bank import arena as arenas
+from sluiceway.operators.bank import book as books
+from sluiceway.operators.bank import packing
+from sluiceway.operators.bank.block import key_of, name_of, since_of, weight_of
+from sluiceway.operators.bank.packing import NO_FEATURES, free_model
+from sluiceway.operators.bank.rows import ARRIVED, TOUCHED, Poll, new_scratch
+from sluiceway.operators.bank.sweep import sweep
+from sluiceway.operators.kernels.head import HEAD
+from sluiceway.schemas.instance_columns import Columns
+from sluiceway.schemas.name_hash import SECRET_1, SECRET_2
+from sluiceway.schemas.swar import READABLE_BEYOND
+
+
+@dataclass(frozen=True, slots=True)
+class Emission:
+    """When the compiled call stops for a snapshot: each `every` versions (0 = never), and when what is selected has
+    changed since the last one, at least `min_gap` versions after it."""
+
+    every: int = 0
+    on_change: bool = False
+    min_gap: int = 1
+
+
+class Banked(Protocol):
+    """What a bank needs of a learner, beside its parameters."""
+
+    @property
+    def slots_at_most(self) -> int:
+        """How many weights a model may have."""
+
+    def advance_bank(self, bank: Bank, row: int, poll: Poll, scores: NDArray[np.float64], emit: Emission) -> int:
+        """Call the learner's kernel for the rows from `row` on.
+
+        The next row to do, with `signal[0]` set if a snapshot is due after the row before it; ~row if there is no room
+        for what that row can bring.
+        """
+
+
+class Bank:
+    """Models by number. A number is given once and used again only after `drop`."""
+
+    def __init__(self, learner: Banked, *, scaled: bool = True) -> None:
+        self.learner = learner
+        self.scaled = scaled
+        """Whether each row is brought to length 1 first."""
+        self.arena = arenas.new_arena()
+        self.book = books.new_book()
+        self.heads = np.zeros(0, dtype=HEAD)
+        self.scratch = new_scratch(0, 0, 0)
+        self._free: list[int] = []
+        self._used = 0
+        self._plain = _Plain(0)
+
+    # -- models --------------------------------------------------------------------------------------------------
+
+    def add(self, count: int = 1) -> list[int]:
+        """Numbers of new models."""
+        numbers = [self._free.pop() for _ in range(min(count, len(self._free)))]
+        more = count - len(numbers)
+        if self._used + more > len(self.heads):
+            heads = np.zeros(max(self._used + more, 2 * len(self.heads)), dtype=HEAD)
+            heads[: self._used] = self.heads[: self._used]
+            self.heads = heads
+            touched = np.zeros(len(heads) + 1, dtype=np.int64)
+            known = self.scratch.touched_models
+            touched[: len(known)] = known
+            self.scratch = self.scratch._replace(touched_models=touched)
+        numbers += range(self._used, self._used + more)
+        self._used += more
+        self.heads["scale"][numbers] = 1.0
+        return numbers
+
+    def drop(self, model: int) -> None:
+        """Forget a model that has been packed since it was last touched; its number is used again."""
+        free_model(self.arena, self.heads, model)
+        self._free.append(model)
+
+    def touched(self) -> NDArray[np.int64]:
+        """The models that rows have changed since `packed` was last called, in the order of their first change."""
+        return self.scratch.touched_models[1 : self.scratch.touched_models[0] + 1].copy()
+
+    # -- state ---------------------------------------------------------------------------------------------------
+
+    def pack(self, models: NDArray[np.int64]) -> list[bytes]:
+        """These models as bytes, each by itself; they are no longer touched."""
+        ends, done = np.zeros(len(models), dtype=np.int64), 0
+        out = np.zeros(64 * len(models) + 64, dtype=np.int64)
+        while True:
+            done = packing.pack(
+                models, done, self.heads, self.heads.view(np.int64), self.arena, self.book, NO_FEATURES, out, ends
+            )
+            if done == len(models):
+                break
+            out = np.concatenate((out, np.zeros(len(out), dtype=np.int64)))
+        left = self.touched()
+        left = left[self.heads["flags"][left] & TOUCHED != 0]
+        self.scratch.touched_models[0] = len(left)
+        self.scratch.touched_models[1 : len(left) + 1] = left
+        octets = out.tobytes()
+        starts = [0, *ends[:-1].tolist()]
+        return [octets[8 * start : 8 * end] for start, end in zip(starts, ends.tolist(), strict=True)]
+
+    def wake(self, packed: Sequence[bytes]) -> NDArray[np.int64]:
+        """The numbers of models that were packed here or elsewhere, and go on from there."""
+        models = np.array(self.add(len(packed)), dtype=np.int64)
+        words = np.frombuffer(b"".join([*packed, READABLE_BEYOND]), dtype=np.int64).copy()
+        ends = np.cumsum([len(one) // 8 for one in packed], dtype=np.int64)
+        # a name has at least a letter, and a word of its own for its size
+        self.book = books.with_room(self.book, 2 * len(words), 8 * len(words))
+        done = 0
+        while True:
+            done = packing.wake(
+                models, done, words, ends, self.heads, self.heads.view(np.int64), self.arena, self.book,
+                self.learner.slots_at_most, SECRET_1, SECRET_2,
+            )  # fmt: skip
+            if done == len(models):
+                break
+            self.arena = arenas.larger(self.arena, len(words))
+        self._widen(max(int(self.heads["room"][models].max(initial=0)), len(self.scratch.origin) - 1), 0)
+        return models
+
+    def selected(self, model: int) -> list[tuple[str, float, int]]:
+        """Feature, weight and since when, by weight; of equal ones the smaller feature key first."""
+        block, room, active = (int(self.heads[field][model]) for field in ("block", "room", "active"))
+        weight, key, since, name = (
+            part(self.arena, block, room)[1 : active + 1] for part in (weight_of, key_of, since_of, name_of)
+        )
+        order = np.lexsort((key, -np.abs(weight)))
+        return [(books.name_of(self.book, int(name[at])), float(weight[at]), int(since[at])) for at in order]
+
+    # -- learning ------------------------------------------------------------------------------------------------
+
+    def poll(self, columns: Columns, models: NDArray[np.int64], special: Special | None = None) -> Poll:
+        """The rows of a poll, each with its model; `special` tells of later labels."""
+        rows = len(columns)
+        if special is None:
+            if len(self._plain.kind) < rows:
+                self._plain = _Plain(rows + rows // 2)
+            special = self._plain
+        return Poll(
+            columns.text,
+            columns.indptr,
+            columns.address,
+            columns.key,
+            columns.name_at,
+            columns.name_size,
+            columns.values,
+            columns.y,
+            columns.ts,
+            models,
+            special.kind,
+            special.judged_by,
+            special.given_score,
+            special.evicted,
+        )
+
+    def advance(self, poll: Poll, row: int, scores: NDArray[np.float64], emit: Emission) -> tuple[int, bool]:
+        """Rows from `row` on, scored and then learnt from, up to a snapshot that is due or the end.
+
+        The next row to do, and whether a snapshot of the model of the row before it is due.
+        """
+        if row == 0:
+            self._make_room(poll)
+        self.scratch.signal[0] = 0
+        while True:
+            row = self.learner.advance_bank(self, row, poll, scores, emit)
+            if row >= 0:
+                return row, bool(self.scratch.signal[0])
+            row = ~row
+            self._grow(poll, row)
+
+    def _make_room(self, poll: Poll) -> None:
+        """For names and rows as they come with the poll; what slots need is found out row by row."""
+        counts = self.book.counts
+        if counts[books.ENTRIES] > counts[books.SWEEP_AT]:
+            sweep(self.heads[: self._used], self.arena, self.book)
+        features = int(poll.indptr[-1])
+        self.book = books.with_room(self.book, features, int(poll.name_size[:features].sum()))
+        longest = int(np.diff(poll.indptr).max(initial=0))
+        if longest > len(self.scratch.values):
+            self._widen(len(self.scratch.origin) - 1, longest)
+
+    def _grow(self, poll: Poll, row: int) -> None:
+        length = int(poll.indptr[row + 1] - poll.indptr[row])
+        limit = self.learner.slots_at_most
+        head = self.heads[poll.model[row]]
+        room = arenas.room_for(min(limit, int(head["active"]) + length), limit)
+        if room >= len(self.scratch.origin):
+            self._widen(room, len(self.scratch.values))
+        self.arena = arenas.larger(self.arena, 2 * arenas.block_words(room))
+
+    def _widen(self, slots: int, length: int) -> None:
+        length = max(length, len(self.scratch.values))
+        signal, touched = self.scratch.signal, self.scratch.touched_models
+        self.scratch = new_scratch(slots, length, 0)._replace(signal=signal, touched_models=touched)
+
+
+class Special:
+    """What rows are that are not plain instances, by row."""
+
+    def __init__(self, rows: int) -> None:
+        self.kind = np.full(rows, ARRIVED, dtype=np.int8)
+        self.judged_by = np.full(rows, -1, dtype=np.int64)
+        self.given_score = np.zeros(rows)
+        self.evicted = np.zeros(rows, dtype=np.int64)
+
+
+class _Plain(Special):
+    """Of polls in which every row is a plain instance: the same zeros for all of them."""
