@@ -15,7 +15,10 @@ from rich.console import Console
 
 from benchmarks.measure import Result
 
-BENCHMARKS = ("start", "decode", "learners", "contenders", "selectors", "flow", "checkpoint", "columns")
+BENCHMARKS = (
+    "start", "decode", "arrays", "learners", "contenders", "selectors", "flow", "checkpoint", "columns",
+    "streams.many", "streams.names", "streams.polls", "streams.commits", "streams.beside",
+)  # fmt: skip
 
 
 def _kept(path: Path, besides: Sequence[str]) -> list[dict[str, Any]]:
@@ -25,17 +28,23 @@ def _kept(path: Path, besides: Sequence[str]) -> list[dict[str, Any]]:
     return [result for result in orjson.loads(path.read_bytes())["results"] if result["benchmark"] not in besides]
 
 
+def _parts(name: str) -> list[str]:
+    """The benchmark of that name, or the parts of one."""
+    return [benchmark for benchmark in BENCHMARKS if benchmark == name or benchmark.startswith(f"{name}.")]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}; default: all")
     parser.add_argument("--json", type=Path, default=Path("docs/measured.json"), help="where to keep the results")
     given = parser.parse_args()
-    unknown = [name for name in given.names if name not in BENCHMARKS]
+    wanted = [part for name in given.names for part in _parts(name)] or BENCHMARKS
+    unknown = [name for name in given.names if not _parts(name)]
     if unknown:
         parser.error(f"there is no benchmark {unknown[0]!r}; there are {', '.join(BENCHMARKS)}")
     console = Console()
-    kept = _kept(given.json, besides=given.names or BENCHMARKS)
-    for name in given.names or BENCHMARKS:
+    kept = _kept(given.json, besides=wanted)
+    for name in wanted:
         with console.status(f"measuring {name} ..."):
             results: list[Result] = importlib.import_module(f"benchmarks.{name}").main()
         for result in results:
