@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from sluiceway.flows.apply import AppliedOutput
 from sluiceway.flows.lane_run import Attempt, LaneRun, Parts
 from sluiceway.flows.pace import LONGEST_SECONDS, Pace
 from sluiceway.flows.progress import Progress
@@ -20,7 +21,8 @@ from sluiceway.topics.bounds import Bounds
 from sluiceway.topics.state_records import RunRecord
 from sluiceway.topics.store import Restored, Wanted
 
-KINDS = [kind.name for kind in fields(LaneOutput) if kind.default_factory is list]
+KINDS = [(LaneOutput, kind.name) for kind in fields(LaneOutput) if kind.default_factory is list]
+KINDS.append((AppliedOutput, "applied"))
 INTERVAL = 0.02
 SLOW_SECONDS, QUICK_SECONDS = 1.0, 0.01
 BOUNDS = Bounds((0,), (None,), None)
@@ -104,9 +106,9 @@ def opened(store: Store) -> Iterator[Attempt]:
     attempt.close()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_whatever_a_poll_has_given_is_written_before_the_next_barrier(kind: str) -> None:
-    store, output = Store(), LaneOutput(0, 0, 1, False)
+@pytest.mark.parametrize(("made", "kind"), KINDS)
+def test_whatever_a_poll_has_given_is_written_before_the_next_barrier(made: type[LaneOutput], kind: str) -> None:
+    store, output = Store(), made(0, 0, 1, False)
     getattr(output, kind).append(OutRecord(0, None, None))  # the smallest there is: a tombstone without a key
     with opened(store) as attempt:
         attempt.expect(barrier=False)
