@@ -22,8 +22,8 @@ from sluiceway.schemas.name_hash import (
 from sluiceway.schemas.read_rows import Desk
 from sluiceway.schemas.swar import READABLE_BEYOND
 
-_BY_RECORD = {Desk.START: np.int64, Desk.SIZE: np.int64}
-_BY_ROW = {
+_BY_RECORD: dict[Desk, type] = {Desk.START: np.int64, Desk.SIZE: np.int64}
+_BY_ROW: dict[Desk, type] = {
     Desk.INDPTR: np.int64,
     Desk.Y: np.int8,
     Desk.TS: np.int64,
@@ -34,7 +34,7 @@ _BY_ROW = {
     Desk.STREAM_SIZE: np.int32,
     Desk.RECORD: np.int64,
 }
-_BY_FEATURE = {
+_BY_FEATURE: dict[Desk, type] = {
     Desk.ADDRESS: np.uint64,
     Desk.KEY: np.int64,
     Desk.NAME_AT: np.int64,
@@ -80,8 +80,8 @@ class ColumnRoom:
         try:
             text = _BETWEEN.join((array.letters, *values, READABLE_BEYOND))  # type: ignore[arg-type]  # see below
         except TypeError:  # a message without a value
-            values = [value or b"" for value in values]
-            text = _BETWEEN.join((array.letters, *values, READABLE_BEYOND))
+            values = filled = [value or b"" for value in values]
+            text = _BETWEEN.join((array.letters, *filled, READABLE_BEYOND))
         if count:
             size, start = self._at[Desk.SIZE][:count], self._at[Desk.START][:count]
             size[:] = np.fromiter(map(len, values), dtype=np.int64, count=count)  # type: ignore[arg-type]
@@ -251,7 +251,7 @@ class ColumnRoom:
 
     def _make(self, types: dict[Desk, type], size: int, keep: int = 0) -> None:
         for place, of_type in types.items():
-            array = np.empty(size, dtype=of_type)
+            array: NDArray[Any] = np.empty(size, dtype=of_type)
             if keep:
                 array[:keep] = self._at[place][:keep]
             self.put(place, array)

@@ -186,7 +186,7 @@ def _read_record(desk: int, record: int, row: int, place: int) -> int:
             if end > 0:
                 store_long(load_long(desk + _TS) + 8 * row, _number(at, end))
             at = end
-        elif member == _HAS_ID or member == _HAS_STREAM:
+        elif member == _HAS_ID or member == _HAS_STREAM:  # noqa: SIM109  # compiled faster
             begin, end = at, -1
             if load_byte(at) == QUOTE:
                 begin = at + 1
@@ -263,7 +263,7 @@ def _read_label(desk: int, at: int) -> int:
     """
     line = load_long(desk + _LABELS)
     for _ in range(load_long(desk + _LABEL_COUNT)):
-        size = load_long(line + LABEL_SIZE)
+        size: int = load_long(line + LABEL_SIZE)
         if same(at, load_long(line + LABEL_AT), size):
             store_long(desk + _SCRATCH, load_long(line + LABEL_TARGET))
             return at + size

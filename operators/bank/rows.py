@@ -134,7 +134,7 @@ def open_row(
             _prefetch_head(heads, model[row + 2 * _ROWS_AHEAD])
     at = model[row]
     active = heads[at].active
-    need = min(limit, active + length) if poll.y[row] != 0 else max(active, 1)
+    need = max(1, min(limit, active + length) if poll.y[row] != 0 else active)  # slot 0 at least: kernels write it
     if heads[at].room < need and not _move(arena, heads, at, need, limit, len(scratch.origin)):
         return False
     if heads[at].flags & TOUCHED == 0:
