@@ -68,7 +68,7 @@ def _end_of_unusual_string(at: int, escapes: bool) -> int:
 def _may_be_escaped(letter: int) -> bool:
     if letter == QUOTE or letter == ESCAPE or letter == _SLASH:  # noqa: SIM109  # compiled faster
         return True
-    return letter == _B or letter == _F or letter == _N or letter == _R or letter == _T  # noqa: SIM109  # the same
+    return letter == _B or letter == _F or letter == _N or letter == _R or letter == _T  # the same
 
 
 @part

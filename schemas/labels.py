@@ -27,7 +27,8 @@ def targets_of(classes: Sequence[Label] | None) -> Targets:
         if type(name) not in (str, int, bool):
             raise ValueError(f"a class is a string, an integer or a boolean, not {name!r}")
     numbers = (-1, 1) if len(classes) == 2 else range(1, len(classes) + 1)
-    targets: dict[tuple[type, object], int] = {(type(name), name): number for name, number in zip(classes, numbers, strict=True)}
+    numbered = zip(classes, numbers, strict=True)
+    targets: dict[tuple[type, object], int] = {(type(name), name): number for name, number in numbered}
     if len(targets) != len(classes):
         raise ValueError("classes must not repeat")
     return targets
