@@ -19,9 +19,8 @@ from sluiceway.flows.preflight import look_around
 from sluiceway.flows.process import belongs_to, open_store
 from sluiceway.flows.select import SELECTING
 from sluiceway.flows.settings import Settings
-from sluiceway.operators.stages.lane import Lane
-from sluiceway.schemas.batch import InstanceBatch
-from sluiceway.schemas.lane import LaneBatch, LaneOutput, RawPoll
+from sluiceway.operators.stages.bank_lane import BankLane
+from sluiceway.schemas.lane import LaneOutput, RawPoll
 from sluiceway.schemas.state import StoredChange
 from sluiceway.topics.bounds import Bounds
 from sluiceway.topics.store import LaneStore, Restored, Wanted
@@ -62,7 +61,7 @@ class OneLane:
         self._store: LaneStore = open_store(self._settings, self._around, belongs).lane(0, lambda: True)
         restored = self._store.open(Wanted(1, 1, None, lambda before: Bounds((0,), (None,))))
         lane = SELECTING.processor(self._settings, self._around)(0, restored)
-        assert isinstance(lane, Lane)
+        assert isinstance(lane, BankLane)
         self.lane = lane
         return restored
 
@@ -70,15 +69,14 @@ class OneLane:
         """An instance for each of these streams."""
         for start in range(streams.start, streams.stop, 1000):
             numbers = range(start, min(start + 1000, streams.stop))
-            values = [self._instance() for _ in numbers]
-            offsets = list(range(self._at, self._at + len(values)))
-            poll = RawPoll(
-                0, self._at, self._at + len(values), False,
-                [f"stream-{number}".encode() for number in numbers], list(values), offsets,
-                [offset + 1 for offset in offsets],
-            )  # fmt: skip
-            self.lane.process(self._decode(poll))
-            self._at += len(values)
+            self._feed([f"stream-{number}".encode() for number in numbers], [self._instance() for _ in numbers])
+
+    def _feed(self, keys: list[bytes | None], values: list[bytes | None]) -> None:
+        offsets = list(range(self._at, self._at + len(values)))
+        following = [offset + 1 for offset in offsets]
+        poll = RawPoll(0, self._at, self._at + len(values), False, keys, values, offsets, following)
+        self.lane.process(self._decode(poll))
+        self._at += len(values)
 
     def _instance(self) -> bytes:
         present = self._rng.choice(FEATURES, PRESENT, replace=False).tolist()
@@ -88,10 +86,8 @@ class OneLane:
     def grow(self, features: int) -> None:
         """One stream whose model holds so many features."""
         for start in range(0, features, 50_000):
-            names = tuple(f"feature-{number:08d}" for number in range(start, min(start + 50_000, features)))
-            row = InstanceBatch.from_arrays(np.ones((1, len(names))), np.array([1]), names=names)
-            self.lane.process(LaneBatch(0, self._at, self._at + 1, False, [("large", row)], []))
-            self._at += 1
+            names = (f"feature-{number:08d}" for number in range(start, min(start + 50_000, features)))
+            self._feed([b"large"], [orjson.dumps({"x": dict.fromkeys(names, 1.0), "y": 1})])
 
     def commit(self) -> list[StoredChange]:
         changes = self.lane.changes()

@@ -232,9 +232,9 @@ class Applier:
     def _applied(
         self, poll: RawPoll, batch: LaneBatch, selected: Mapping[str, deque[Selection]]
     ) -> Iterable[OutRecord]:
-        streams: dict[int, str] = {}
-        for stream, rows in batch.streams:
-            streams |= dict.fromkeys(rows.offset.tolist(), stream)
+        assert batch.columns is not None
+        names = batch.columns.streams
+        streams = {offset: name.decode() for offset, name in zip(batch.columns.offset.tolist(), names, strict=True)}
         for key, value, offset in zip(poll.keys, poll.values, poll.offsets, strict=True):
             if offset not in streams:
                 continue

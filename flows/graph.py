@@ -1,4 +1,4 @@
-"""A flow as a Bytewax dataflow: source -> decode -> select (or apply) -> sink. Wiring only.
+"""A flow as a Bytewax dataflow: source -> select (or apply) -> sink. Wiring only.
 
 No step exchanges items between workers, and none lets an exception through: what goes wrong with a lane's item is that
 lane's own failure, and the others go on.
@@ -67,8 +67,8 @@ def dataflow(
 ) -> Dataflow:
     flow = Dataflow(settings.flow.name)
     polls = op.input("source", flow, LaneSource(partial(Worker, process), at_end))
-    batches = op.map("decode", polls, on_lane(lambda item: decode(item.content)))
-    outputs = op.map(work.step, batches, on_lane(_process))
+    # in one step: what is decoded holds only until the next poll, and the engine runs a step for several items at once
+    outputs = op.map(work.step, polls, on_lane(lambda item: _process(item, decode(item.content))))
     op.output("sink", outputs, LaneSink())
     return flow
 
@@ -88,10 +88,10 @@ def on_lane(step: Callable[[Item], Any]) -> Callable[[Item | None], Item | None]
     return run
 
 
-def _process(item: Item) -> Any:
+def _process(item: Item, decoded: Any) -> Any:
     assert item.attempt.opened is not None
     processor = item.attempt.opened.processor
-    output = processor.process(item.content)
+    output = processor.process(decoded)
     return output, processor.changes() if item.barrier else None
 
 

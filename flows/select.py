@@ -13,7 +13,8 @@ from sluiceway.flows.preflight import Surroundings
 from sluiceway.flows.progress import Progress
 from sluiceway.flows.settings import Settings
 from sluiceway.flows.work import OpenReader
-from sluiceway.operators.stages import scale
+from sluiceway.operators.stages import bank_lane, scale
+from sluiceway.operators.stages.bank_lane import BankLane
 from sluiceway.operators.stages.column_stream import ColumnStreamConfig
 from sluiceway.operators.stages.emission import Emit
 from sluiceway.operators.stages.lane import Lane
@@ -49,11 +50,16 @@ class Selecting:
 
     def prepare(self, settings: Settings, on_compile: Callable[[], None] | None) -> None:
         """Load or compile the kernels before the first record waits for them."""
-        if on_compile is not None and not (settings.operator_class.is_compiled() and decode.is_compiled()):
+        in_bank = _in_bank(stream_kind(settings, Surroundings(1, "", {}, None)))
+        ready = settings.operator_class.is_compiled() if in_bank is None else bank_lane.is_compiled(in_bank)
+        if on_compile is not None and not (ready and decode.is_compiled()):
             on_compile()
-        settings.operator_class.warm_up()
-        scale.warm_up()
         decode.warm_up()
+        if in_bank is not None:
+            bank_lane.warm_up(in_bank, Decoder(1).decode)
+        else:
+            settings.operator_class.warm_up()
+            scale.warm_up()
 
     def reader(self, settings: Settings, around: Surroundings, progress: Progress) -> OpenReader:
         return partial(open_reader, settings.source, settings.kafka)
@@ -64,8 +70,8 @@ class Selecting:
     def processor(self, settings: Settings, around: Surroundings) -> Callable[[int, Restored], Processor]:
         kind, topic, reads = stream_kind(settings, around), settings.source.name, settings.source_role
 
-        def make(number: int, restored: Restored) -> Lane:
-            lane = Lane(kind, topic)
+        def make(number: int, restored: Restored) -> Lane | BankLane:
+            lane = lane_of(kind, topic, number)
             lane.restore(None if restored.commit is None else restored.commit.positions.get(reads), restored.streams)
             return lane
 
@@ -73,6 +79,17 @@ class Selecting:
 
 
 SELECTING = Selecting()
+
+
+def lane_of(kind: StreamKind, topic: str, number: int) -> Lane | BankLane:
+    """Learners share a bank; what else reads a stream has a stream's object each."""
+    in_bank = _in_bank(kind)
+    return Lane(kind, topic) if in_bank is None else BankLane(in_bank, topic, number)
+
+
+def _in_bank(kind: StreamKind) -> StreamConfig | None:
+    """The kind, if its streams are learners that live in a bank."""
+    return kind if isinstance(kind, StreamConfig) and bank_lane.fits(kind) else None
 
 
 def model_settings(settings: Settings) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 from sluiceway.errors import SettingsError
 from sluiceway.operators import registry
 from sluiceway.operators.stages.column_stream import selector_state
+from sluiceway.operators.stages.stored_model import stored_model
 from sluiceway.schemas.state import StoredStream, StreamState, UnreadableStateError, unpack_stream
 
 
@@ -54,13 +55,15 @@ class ModelReport:
     """The state's head as it is stored, bytes as base64."""
 
 
-def report(lane: int, stream: str, stored: StoredStream, operator: str) -> StreamReport:
-    return model_report(lane, stream, stored, operator).summary
+def report(lane: int, stream: str, stored: StoredStream, belongs_to: Mapping[str, Any]) -> StreamReport:
+    return model_report(lane, stream, stored, belongs_to).summary
 
 
-def model_report(lane: int, stream: str, stored: StoredStream, operator: str) -> ModelReport:
+def model_report(lane: int, stream: str, stored: StoredStream, belongs_to: Mapping[str, Any]) -> ModelReport:
+    """`belongs_to`: what the lane's commit says that its models depend on."""
     state, problem = StreamState({}, {}), None
-    version = None
+    version = seen = None
+    operator, counts = str(belongs_to.get("operator")), {}
     params: dict[str, Any] = {}
     selected: list[SelectedFeature] | None = None
     metrics: dict[str, float] = {}
@@ -70,22 +73,34 @@ def model_report(lane: int, stream: str, stored: StoredStream, operator: str) ->
         if "since" in head:  # a windowed flow's: its selectors live for one window, what they selected lives on
             version = head["snapshots"]["version"]
             selected = [SelectedFeature(name, None, since) for name, since in head["since"].items()]
+        elif isinstance(head.get("model"), bytes):
+            params = belongs_to["params"]
+            found = stored_model(registry.get(operator).cls(**params), head["model"])
+            version, seen, metrics, counts = found.version, found.seen, found.metrics, found.counts
+            selected = [SelectedFeature(*chosen) for chosen in found.selected]
         else:
             model = registry.get(operator).cls.from_state(_model_state(state))
             version, params, metrics = model.version, model.params, model.metrics()
             selected = [SelectedFeature(*chosen) for chosen in model.selected]
-    except UnreadableStateError as found:
-        problem = f"the state cannot be read: {found}"
-    except SettingsError as found:
-        problem = str(found)
-    except Exception as found:  # whatever a state of another version, or a damaged one, leads to
-        problem = f"this program does not know the model: {found!r}"
+    except UnreadableStateError as error:
+        problem = f"the state cannot be read: {error}"
+    except SettingsError as error:
+        problem = str(error)
+    except Exception as error:  # whatever a state of another version, or a damaged one, leads to
+        problem = f"this program does not know the model: {error!r}"
     head = state.head if isinstance(state.head, Mapping) else {}
-    seen = head.get("seen")
+    seen = head.get("seen", seen)
     chosen = None if selected is None else len(selected)
     summary = StreamReport(lane, stream, version, seen, chosen, len(stored.pieces), stored.size)
     return ModelReport(
-        summary, operator, params, selected or [], _counts(state, head), metrics, problem, printable(state.head)
+        summary,
+        operator,
+        params,
+        selected or [],
+        _counts(state, head) | counts,
+        metrics,
+        problem,
+        printable(state.head),
     )
 
 

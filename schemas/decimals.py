@@ -9,10 +9,17 @@ may.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sluiceway.compiling import inlined, kernel
-from sluiceway.schemas.words import digits_in, high_product, leading_zeros, load_word, number_of
+from sluiceway.compiling import part
+from sluiceway.schemas.swar import (
+    digits_in,
+    high_product,
+    leading_zeros,
+    load_byte,
+    load_word,
+    number_of,
+    store_word,
+)
 
 _SMALLEST, _LARGEST = -342, 308
 """Of the exponents that 19 digits can bring into the range of floats."""
@@ -42,29 +49,36 @@ _UNDECIDED = np.uint64(0x1FF)
 """If all bits below those that matter are set, the lower half of the power may carry into them."""
 _ALL = np.uint64(2**64 - 1)
 
-_POINT, _PLUS, _MINUS, _ZERO, _E, _LOWER_E = (ord(sign) for sign in ".+-0Ee")
+_TEN = np.uint64(10)
+_POINT, _PLUS, _MINUS, _ZERO, _LOWER_E = (ord(sign) for sign in ".+-0e")
+_LOWER_CASE = 32
+_LARGEST_POWER = 9999
+"""Written out; some of it may only undo as many zeros after the point."""
 
 
-@inlined
-def read_number(text: NDArray[np.uint8], at: int, end: int, bits: NDArray[np.uint64], place: int) -> int:
-    """The JSON number at `at`, as the bits of a float, into `bits[place]`; where it ends, -1 if not told here."""
-    negative = at < end and text[at] == _MINUS
+@part
+def read_number(at: int, into: int) -> int:
+    """The JSON number that begins there, as the bits of a float, into that place; where it ends, -1 if not told here.
+
+    What follows the number must be readable for eight bytes and end it: any byte that is no part of a number does.
+    """
+    negative = load_byte(at) == _MINUS
     at += negative
     first, mantissa = at, np.uint64(0)
-    while at < end and np.uint8(text[at] - _ZERO) <= 9:
-        mantissa = mantissa * _POWERS_OF_TEN[1] + np.uint64(text[at] - _ZERO)
+    while np.uint64(load_byte(at) - _ZERO) <= 9:
+        mantissa = mantissa * _TEN + np.uint64(load_byte(at) - _ZERO)
         at += 1
     digits = at - first
-    if digits == 0 or (digits > 1 and text[first] == _ZERO):
+    if digits == 0 or (digits > 1 and load_byte(first) == _ZERO):
         return -1
 
     exponent = 0
-    if at < end and text[at] == _POINT:
+    if load_byte(at) == _POINT:
         at += 1
         point, more = at, 8
         while more == 8:
-            word = load_word(text, at)
-            more = min(digits_in(word), end - at)
+            word = load_word(at)
+            more = digits_in(word)
             if more < 8:  # then the last of eight; by two shifts, since one by all 64 bits is undefined
                 word = (word << np.uint64(8 * (7 - more))) << np.uint64(8)
             mantissa = mantissa * _POWERS_OF_TEN[more] + number_of(word)
@@ -75,18 +89,20 @@ def read_number(text: NDArray[np.uint8], at: int, end: int, bits: NDArray[np.uin
         digits += at - point
     if digits > 19:
         leading = first
-        while leading < at and (text[leading] == _ZERO or text[leading] == _POINT):
-            digits -= text[leading] == _ZERO
+        while leading < at and (load_byte(leading) == _ZERO or load_byte(leading) == _POINT):
+            digits -= load_byte(leading) == _ZERO
             leading += 1
         if digits > 19:
             return -1
-    if at < end and (text[at] == _E or text[at] == _LOWER_E):
+    if load_byte(at) | _LOWER_CASE == _LOWER_E:
         at += 1
-        divides = at < end and text[at] == _MINUS
-        at += at < end and (text[at] == _MINUS or text[at] == _PLUS)
+        divides = load_byte(at) == _MINUS
+        at += divides or load_byte(at) == _PLUS
         first, power = at, 0
-        while at < end and np.uint8(text[at] - _ZERO) <= 9:
-            power = min(power * 10 + int(text[at] - _ZERO), 10_000)
+        while np.uint64(load_byte(at) - _ZERO) <= 9:
+            power = power * 10 + load_byte(at) - _ZERO
+            if power > _LARGEST_POWER:
+                return -1
             at += 1
         if at == first:
             return -1
@@ -99,11 +115,11 @@ def read_number(text: NDArray[np.uint8], at: int, end: int, bits: NDArray[np.uin
         rounded = _round(mantissa, exponent)
         if rounded == 0:
             return -1
-    bits[place] = rounded | (np.uint64(negative) << np.uint64(63))
+    store_word(into, rounded | (np.uint64(negative) << np.uint64(63)))
     return at
 
 
-@kernel
+@part
 def _round(mantissa: np.uint64, exponent: int) -> np.uint64:
     """The bits of the nearest float, ties to even; 0 if it is not normal or cannot be told."""
     zeros = leading_zeros(mantissa)

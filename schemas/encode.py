@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count, repeat
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import orjson
@@ -15,6 +16,9 @@ from numpy.typing import NDArray
 from sluiceway.schemas.arrow import CONTENT_TYPE
 from sluiceway.schemas.batch import Label
 from sluiceway.schemas.lane import DeadLetter, OutRecord
+
+if TYPE_CHECKING:  # columns are compiled code's: the client does without
+    from sluiceway.schemas.instance_columns import Columns
 
 SNAPSHOT_SCHEMA = 1
 ERROR_HEADER = "sluiceway.error."
@@ -136,6 +140,65 @@ def predictions(
         OutRecord(offset, key, form % (id_, number, offset, score, label))
         for offset, id_, number, score, label in zip(where, ids_, count(seq), scores_, labels_, strict=False)
     ]
+
+
+class PredictionEncoder:
+    """The same records as `prediction` makes one by one, for the rows of a poll. A score above 0: the second label."""
+
+    def __init__(self, flow: str, partition: int, labels: tuple[Label, Label] = (-1, 1)) -> None:
+        self._flow = flow
+        self._labels = tuple(orjson.dumps(label) for label in labels)
+        self._at = b',"at":{"partition":%d,"offset":' % partition
+        self._starts: dict[bytes, bytes] = {}
+        """How a prediction of a stream begins."""
+
+    def encode(
+        self, columns: Columns, rows: NDArray[np.int64] | None, seq: NDArray[np.int64], scores: NDArray[np.float64]
+    ) -> list[OutRecord]:
+        """Of these rows; None = all of them. `seq` and `scores` are by row."""
+        streams, offsets = columns.streams, columns.offset
+        id_at, id_size = columns.id_at, columns.id_size
+        if rows is not None:
+            streams = [streams[row] for row in rows.tolist()]
+            offsets, seq, scores, id_at, id_size = offsets[rows], seq[rows], scores[rows], id_at[rows], id_size[rows]
+        if not len(scores):
+            return []
+        if len(self._starts) > _STARTS:
+            self._starts.clear()
+        # orjson writes a float as it does inside a record, and no number holds a comma
+        told = orjson.dumps(scores.tolist())[1:-1].split(b",")
+        ids = _ids(columns.text, id_at, id_size)
+        at, (negative, positive) = self._at, self._labels
+        made = []
+        for stream, id_, number, offset, score, above in zip(
+            streams, ids, seq.tolist(), offsets.tolist(), told, (scores > 0).tolist(), strict=True
+        ):
+            start = self._starts.get(stream) or self._start(stream)
+            value = b'%b%b,"seq":%d%b%d},"score":%b,"label":%b}' % (
+                start, id_, number, at, offset, score, positive if above else negative,
+            )  # fmt: skip
+            made.append(OutRecord(offset, stream, value))
+        return made
+
+    def _start(self, stream: bytes) -> bytes:
+        start = orjson.dumps({"flow": self._flow, "stream": stream.decode()})[:-1] + b',"id":'
+        self._starts[stream] = start
+        return start
+
+
+_STARTS = 10_000
+_MUST_BE_ESCAPED = re.compile(rb'[\x00-\x1f"\\\\]')
+
+
+def _ids(text: NDArray[np.uint8], at: NDArray[np.int64], size: NDArray[np.int32]) -> list[bytes]:
+    """Of each row as JSON."""
+    if not size.any():
+        return [b"null"] * len(size)
+    letters = memoryview(text.data)
+    ids = [bytes(letters[start : start + length]) for start, length in zip(at.tolist(), size.tolist(), strict=True)]
+    if _MUST_BE_ESCAPED.search(b"".join(ids)) is None:
+        return [b'"%b"' % id_ if id_ else b"null" for id_ in ids]
+    return [orjson.dumps(id_.decode()) if id_ else b"null" for id_ in ids]
 
 
 def dead_letter(letter: DeadLetter, topic: str, partition: int) -> OutRecord:

@@ -69,7 +69,8 @@ class Columns:
         name_at, name_size = self.name_at[features], self.name_size[features]
         indices, first = number_names(self.text, self.address[features], name_at, name_size)
         name_at, name_size = name_at[first], name_size[first]
-        names = (str(letters[at : at + size], "utf-8") for at, size in zip(name_at, name_size, strict=True))
+        named = zip(name_at.tolist(), name_size.tolist(), strict=True)
+        names = (str(letters[at : at + size], "utf-8") for at, size in named)
         id_at, id_size, label_only = self.id_at[rows], self.id_size[rows], self.label_only[rows]
         ids: list[str | None] | None = None
         if id_size.any():

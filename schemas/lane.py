@@ -8,7 +8,11 @@ nothing. A position is the offset of the next record to read.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:  # columns are compiled code's: the client does without
+    from sluiceway.schemas.instance_columns import Columns
+
 
 RawRecords = dict[int, tuple[bytes | None, bytes | None]]
 """Key and value by offset, as they came."""
@@ -51,17 +55,19 @@ class DeadLetter(NamedTuple):
 
 @dataclass(slots=True)
 class LaneBatch:
-    """A poll decoded: one batch a stream, rows in the order of their offsets."""
+    """A poll decoded."""
 
     lane: int
     start: int
     stop: int
     end: bool
     streams: list[tuple[str, Any]]
-    """An `InstanceBatch`, or whatever else the flow's operator learns from."""
+    """What the flow's operator learns from, stream by stream, where it is not instances."""
     dead_letters: list[DeadLetter]
     raw: RawRecords = field(default_factory=dict)
     """Records that the operator may still refuse: a later label that nothing waits for, a column that does not fit."""
+    columns: Columns | None = None
+    """Of a flow of instances: the rows of all streams. They hold until the decoder has its next poll."""
 
 
 class OutRecord(NamedTuple):

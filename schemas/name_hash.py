@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import kernel, part
+from sluiceway.compiling import is_compiled, kernel, part
 from sluiceway.schemas.feature_key import key_of_name
-from sluiceway.schemas.swar import first_bytes, high_product, load_word, pointer_to, same
+from sluiceway.schemas.swar import READABLE_BEYOND, first_bytes, high_product, load_word, pointer_to, same
 
 _SECRET = np.frombuffer(os.urandom(16), dtype=np.uint64) | np.uint64(1)  # odd: a factor of 0 would fold all to 0
 SECRET_1, SECRET_2 = _SECRET[0], _SECRET[1]
@@ -24,6 +25,19 @@ SECRET_1, SECRET_2 = _SECRET[0], _SECRET[1]
 TABLE_ADDRESS, TABLE_KEY, TABLE_AT, TABLE_SIZE = range(4)
 TABLE_LONGS = 4
 """A table of names has a line of these for each: address and key, where its letters begin and how many they are."""
+
+
+class NameTable(NamedTuple):
+    """Names that are used again and again: their letters, and the table of them, places counted from 0."""
+
+    letters: bytes
+    lines: NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, names: Sequence[bytes]) -> NameTable:
+        letters = b"".join(names)
+        text = np.frombuffer(bytearray(letters + READABLE_BEYOND), dtype=np.uint8)
+        return cls(letters, name_table(text, 0, names))
 
 
 def name_table(text: NDArray[np.uint8], at: int, names: Sequence[bytes]) -> NDArray[np.uint64]:
@@ -38,6 +52,16 @@ def name_table(text: NDArray[np.uint8], at: int, names: Sequence[bytes]) -> NDAr
     return table
 
 
+def hash_names(
+    text: NDArray[np.uint8], at: NDArray[np.int64], size: NDArray[np.int32]
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Addresses and keys of names that stand in a text."""
+    table = np.zeros((len(at), TABLE_LONGS), dtype=np.uint64)
+    table[:, TABLE_AT], table[:, TABLE_SIZE] = at, size
+    _hash_all(text, SECRET_1, SECRET_2, table)
+    return table[:, TABLE_ADDRESS].copy(), table[:, TABLE_KEY].astype(np.int64)
+
+
 def number_names(
     text: NDArray[np.uint8],
     address: NDArray[np.uint64],
@@ -50,6 +74,11 @@ def number_names(
     first = np.empty(len(address), dtype=np.int64)
     count = _number_all(text, address, name_at, name_size, table, number, first)
     return number, first[:count]
+
+
+def names_are_compiled() -> bool:
+    """Whether all of this can start at once."""
+    return is_compiled(_hash_all) and is_compiled(_number_all)
 
 
 @part

@@ -19,7 +19,7 @@ from sluiceway.compiling import part
 
 READABLE_BEYOND = bytes(8)
 
-_BYTE, _WORD, _DOUBLE_WORD = ir.IntType(8), ir.IntType(64), ir.IntType(128)
+_BYTE, _INT, _WORD, _DOUBLE_WORD = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.IntType(128)
 _LOWEST, _HIGHEST = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
 _UPPER_HALVES = np.uint64(0xF0F0F0F0F0F0F0F0)
 _SIXES, _THREES = np.uint64(0x0606060606060606), np.uint64(0x3030303030303030)
@@ -65,6 +65,56 @@ def store_word(_: Any, at: Any, word: Any) -> Any:
         builder.store(arguments[1], builder.inttoptr(arguments[0], _WORD.as_pointer()), align=1)
 
     return types.void(types.int64, types.uint64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]  # numba has no types
+def load_long(_: Any, at: Any) -> Any:
+    """The eight bytes from there on, as a number that can be calculated with."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load(builder.inttoptr(arguments[0], _WORD.as_pointer()), align=1)
+
+    return types.int64(types.int64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]  # numba has no types
+def load_int(_: Any, at: Any) -> Any:
+    """The four bytes from there on, a number that is not negative."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.zext(builder.load(builder.inttoptr(arguments[0], _INT.as_pointer()), align=1), _WORD)
+
+    return types.int64(types.int64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]  # numba has no types
+def store_long(_: Any, at: Any, number: Any) -> Any:
+    """Write a number of eight bytes."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.store(arguments[1], builder.inttoptr(arguments[0], _WORD.as_pointer()), align=1)
+
+    return types.void(types.int64, types.int64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]  # numba has no types
+def store_int(_: Any, at: Any, number: Any) -> Any:
+    """Write a number of four bytes."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.store(builder.trunc(arguments[1], _INT), builder.inttoptr(arguments[0], _INT.as_pointer()), align=1)
+
+    return types.void(types.int64, types.int64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]  # numba has no types
+def store_byte(_: Any, at: Any, number: Any) -> Any:
+    """Write a number of one byte."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.store(builder.trunc(arguments[1], _BYTE), builder.inttoptr(arguments[0], _BYTE.as_pointer()))
+
+    return types.void(types.int64, types.int64), generate
 
 
 @intrinsic  # type: ignore[untyped-decorator]  # numba has no types
@@ -124,6 +174,15 @@ def below(word: np.uint64, bound: np.uint64) -> np.uint64:
 def equal(word: np.uint64, byte: np.uint64) -> np.uint64:
     """Not 0 if a byte is this one; the lowest bit that is set is that of the first such byte."""
     return below(word ^ (_LOWEST * byte), np.uint64(1))
+
+
+@part
+def untold(word: np.uint64) -> np.uint64:
+    """Not 0 if a byte of a JSON string is more than a letter of ASCII: a quote, an escape, a control character, or a
+    part of a longer letter; the lowest bit that is set is that of the first such byte."""
+    quote, escape = word ^ (_LOWEST * np.uint64(34)), word ^ (_LOWEST * np.uint64(92))
+    found = ((quote - _LOWEST) & ~quote) | ((escape - _LOWEST) & ~escape) | (word - _LOWEST * np.uint64(32)) | word
+    return found & _HIGHEST
 
 
 @part

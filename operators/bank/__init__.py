@@ -9,8 +9,13 @@
 | `rows` | a row meets its model: bound, learnt from, settled |
 | `packing` | a model as bytes, and back |
 | `sweep` | names that nobody holds any longer leave the book |
+| `last_snapshot` | what the last snapshot of a model held |
 | `bank` | the models by number, and what surrounds the call |
-| `sparse` | OFS in a bank |
-
-Flows do not use it yet: their streams still have a model object each.
+| `seen` | the features that a model has seen, for learners that count or name them |
+| `queue` | the bucket queue of a model with many weights |
+| `sparse`, `counting`, `partial`, `stsd` | the learners with few weights in a bank |
+| `dense` | the learners with a weight for every feature, in a bank |
+| `dense_loops` | their loops, one a learner |
+| `dense_rows` | what surrounds a row of theirs |
+| `learners` | from a learner to what a bank needs of it |
 """

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sluiceway.compiling import as_argument
 from sluiceway.operators.bank import arena as arenas
 from sluiceway.operators.bank import book as books
 from sluiceway.operators.bank import packing
 from sluiceway.operators.bank.block import key_of, name_of, since_of, weight_of
-from sluiceway.operators.bank.packing import NO_FEATURES, free_model
-from sluiceway.operators.bank.rows import ARRIVED, TOUCHED, Poll, new_scratch
+from sluiceway.operators.bank.packing import free_model
+from sluiceway.operators.bank.rows import ARRIVED, TOUCHED, Poll, count_back, new_scratch
 from sluiceway.operators.bank.sweep import sweep
 from sluiceway.operators.kernels.head import HEAD
 from sluiceway.schemas.instance_columns import Columns
@@ -36,8 +37,16 @@ class Banked(Protocol):
     """What a bank needs of a learner, beside its parameters."""
 
     @property
+    def loop(self) -> Callable[..., int]:
+        """The learner's kernel."""
+
+    @property
     def slots_at_most(self) -> int:
         """How many weights a model may have."""
+
+    @property
+    def features(self) -> int:
+        """What a model keeps of the features it has seen: NO_FEATURES, KEYS or NAMES of `seen`."""
 
     def advance_bank(self, bank: Bank, row: int, poll: Poll, scores: NDArray[np.float64], emit: Emission) -> int:
         """Call the learner's kernel for the rows from `row` on.
@@ -45,6 +54,18 @@ class Banked(Protocol):
         The next row to do, with `signal[0]` set if a snapshot is due after the row before it; ~row if there is no room
         for what that row can bring.
         """
+
+    def selected(self, bank: Bank, model: int) -> list[tuple[str, float, int]]:
+        """Feature, weight and since when, by weight; of equal ones the smaller feature key first."""
+
+    def know_selected(self, bank: Bank, model: int) -> None:
+        """Bring the head's fingerprint of what is selected up to date, where that is not done row by row."""
+
+    def metrics(self, bank: Bank, model: int) -> dict[str, float]:
+        """What only the learner can count, as a model of its own says it."""
+
+    def wanted_features(self, bank: Bank, model: int) -> list[str] | None:
+        """The features that the model's coming instance is asked for; None where all are looked at."""
 
 
 class Bank:
@@ -58,6 +79,8 @@ class Bank:
         self.book = books.new_book()
         self.heads = np.zeros(0, dtype=HEAD)
         self.scratch = new_scratch(0, 0, 0)
+        self.workspace: Any = None
+        """What the learner's kernel needs beside the scratch arrays; the learner makes it."""
         self._free: list[int] = []
         self._used = 0
         self._plain = _Plain(0)
@@ -78,13 +101,23 @@ class Bank:
             self.scratch = self.scratch._replace(touched_models=touched)
         numbers += range(self._used, self._used + more)
         self._used += more
+        self.heads[numbers] = np.zeros(1, dtype=HEAD)  # a number used again: nothing is left of the model before
         self.heads["scale"][numbers] = 1.0
         return numbers
 
     def drop(self, model: int) -> None:
         """Forget a model that has been packed since it was last touched; its number is used again."""
-        free_model(self.arena, self.heads, model)
+        free_model(self.arena, self.heads, model, self.learner.features)
         self._free.append(model)
+
+    def touch(self, models: Sequence[int]) -> None:
+        """These count as changed."""
+        known, flags = self.scratch.touched_models, self.heads["flags"]
+        for model in models:
+            if not flags[model] & TOUCHED:
+                flags[model] |= TOUCHED
+                known[0] += 1
+                known[known[0]] = model
 
     def touched(self) -> NDArray[np.int64]:
         """The models that rows have changed since `packed` was last called, in the order of their first change."""
@@ -94,12 +127,15 @@ class Bank:
 
     def pack(self, models: NDArray[np.int64]) -> list[bytes]:
         """These models as bytes, each by itself; they are no longer touched."""
+        if not len(models):
+            return []
         ends, done = np.zeros(len(models), dtype=np.int64), 0
         out = np.zeros(64 * len(models) + 64, dtype=np.int64)
         while True:
             done = packing.pack(
-                models, done, self.heads, self.heads.view(np.int64), self.arena, self.book, NO_FEATURES, out, ends
-            )
+                models, done, self.heads, self.heads.view(np.int64), self.arena, self.book, self.learner.features,
+                out, ends,
+            )  # fmt: skip
             if done == len(models):
                 break
             out = np.concatenate((out, np.zeros(len(out), dtype=np.int64)))
@@ -110,6 +146,22 @@ class Bank:
         octets = out.tobytes()
         starts = [0, *ends[:-1].tolist()]
         return [octets[8 * start : 8 * end] for start, end in zip(starts, ends.tolist(), strict=True)]
+
+    def peek(self, model: int) -> bytes:
+        """A model as `pack` gives it; whether it is touched stays as it is."""
+        touched, flags = self.scratch.touched_models.copy(), self.heads["flags"].copy()
+        packed = self.pack(np.array([model], dtype=np.int64))[0]
+        self.scratch.touched_models[:], self.heads["flags"] = touched, flags
+        return packed
+
+    def check(self, packed: bytes) -> None:
+        """`ValueError` if that is nothing that `pack` gave: compiled code does not look before it reads."""
+        whole = type(packed) is bytes and len(packed) % 8 == 0
+        if whole:
+            words = as_argument(np.frombuffer(packed + READABLE_BEYOND, dtype=np.int64))
+            whole = packing.is_whole(words, self.learner.slots_at_most, self.learner.features)
+        if not whole:
+            raise ValueError("its model is damaged")
 
     def wake(self, packed: Sequence[bytes]) -> NDArray[np.int64]:
         """The numbers of models that were packed here or elsewhere, and go on from there."""
@@ -122,7 +174,7 @@ class Bank:
         while True:
             done = packing.wake(
                 models, done, words, ends, self.heads, self.heads.view(np.int64), self.arena, self.book,
-                self.learner.slots_at_most, SECRET_1, SECRET_2,
+                self.learner.slots_at_most, self.learner.features, SECRET_1, SECRET_2,
             )  # fmt: skip
             if done == len(models):
                 break
@@ -132,12 +184,21 @@ class Bank:
 
     def selected(self, model: int) -> list[tuple[str, float, int]]:
         """Feature, weight and since when, by weight; of equal ones the smaller feature key first."""
-        block, room, active = (int(self.heads[field][model]) for field in ("block", "room", "active"))
-        weight, key, since, name = (
-            part(self.arena, block, room)[1 : active + 1] for part in (weight_of, key_of, since_of, name_of)
-        )
-        order = np.lexsort((key, -np.abs(weight)))
-        return [(books.name_of(self.book, int(name[at])), float(weight[at]), int(since[at])) for at in order]
+        return self.learner.selected(self, model)
+
+    def numbers_of_rows(self, models: NDArray[np.int64], special: Special | None) -> NDArray[np.int64]:
+        """The number of each row among the instances of its model, after `advance` has done them; -1: a later label."""
+        numbers = np.empty(len(models), dtype=np.int64)
+        if special is None:
+            special = self._plain
+        count_back(models, special.kind, self.heads, numbers)
+        return numbers
+
+    def emitted(self, model: int) -> None:
+        """A snapshot of the model as it is was taken: the next change is one against what is selected now."""
+        self.learner.know_selected(self, model)
+        head = self.heads[model : model + 1]
+        head["emitted"], head["emitted_fingerprint"] = head["version"], head["fingerprint"]
 
     # -- learning ------------------------------------------------------------------------------------------------
 
@@ -184,7 +245,7 @@ class Bank:
         """For names and rows as they come with the poll; what slots need is found out row by row."""
         counts = self.book.counts
         if counts[books.ENTRIES] > counts[books.SWEEP_AT]:
-            sweep(self.heads[: self._used], self.arena, self.book)
+            sweep(self.heads[: self._used], self.arena, self.book, self.learner.features)
         features = int(poll.indptr[-1])
         self.book = books.with_room(self.book, features, int(poll.name_size[:features].sum()))
         longest = int(np.diff(poll.indptr).max(initial=0))
@@ -204,6 +265,17 @@ class Bank:
         length = max(length, len(self.scratch.values))
         signal, touched = self.scratch.signal, self.scratch.touched_models
         self.scratch = new_scratch(slots, length, 0)._replace(signal=signal, touched_models=touched)
+
+
+def selected_by_slot(bank: Bank, model: int) -> list[tuple[str, float, int]]:
+    """Of learners that select every feature with a weight, which is what stands in its slot times the scale."""
+    block, room, active = (int(bank.heads[field][model]) for field in ("block", "room", "active"))
+    weight, key, since, name = (
+        part(bank.arena, block, room)[1 : active + 1] for part in (weight_of, key_of, since_of, name_of)
+    )
+    weight = bank.heads["scale"][model] * weight
+    order = np.lexsort((key, -np.abs(weight)))
+    return [(books.name_of(bank.book, int(name[at])), float(weight[at]), int(since[at])) for at in order]
 
 
 class Special:

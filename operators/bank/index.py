@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import inlined, kernel
+from sluiceway.compiling import inlined, part
 
 Index = NDArray[Any]
 """Slots by place, 0 = free: bytes or 32-bit numbers."""
@@ -29,7 +29,7 @@ def slot_at(index: Index, address: NDArray[np.uint64], wanted: np.uint64) -> int
     return int(slot)
 
 
-@kernel
+@part
 def enter(index: Index, address: NDArray[np.uint64], slot: int) -> None:
     mask = np.uint64(len(index) - 1)
     at = address[slot] & mask
@@ -38,7 +38,7 @@ def enter(index: Index, address: NDArray[np.uint64], slot: int) -> None:
     index[at] = slot
 
 
-@kernel
+@part
 def remove(index: Index, address: NDArray[np.uint64], slot: int) -> None:
     """What was pushed on by the slot moves back, so that a search may stop at the first free place."""
     mask = np.uint64(len(index) - 1)
@@ -56,7 +56,7 @@ def remove(index: Index, address: NDArray[np.uint64], slot: int) -> None:
     index[hole] = 0
 
 
-@kernel
+@part
 def fill(index: Index, address: NDArray[np.uint64], slots: int) -> None:
     """Slots 1 to `slots`, into an index of any content."""
     index[:] = 0

@@ -22,20 +22,25 @@ from sluiceway.compiling import kernel
 from sluiceway.operators.bank.arena import NO_ROOM, Arena, give_block, give_run, room_for, take_block, take_run
 from sluiceway.operators.bank.block import address_of, fill_index, key_of, name_of, since_of, weight_of
 from sluiceway.operators.bank.book import Book, number_of
+from sluiceway.operators.bank.queue import queue_words
 from sluiceway.operators.bank.rows import TOUCHED
+from sluiceway.operators.bank.seen import KEYS, NAMES, NO_FEATURES, room_for_seen, seen_words, table_of_seen
 from sluiceway.operators.kernels.head import HEAD
+from sluiceway.operators.kernels.sparse.features_seen import refill
 from sluiceway.schemas.feature_key import key_of_name
 from sluiceway.schemas.name_hash import address_of_name
 from sluiceway.schemas.swar import pointer_to
 
 _TRANSIENT = {
     "moves", "logged", "all_moved", "open", "block", "room", "extra", "extra_room", "snapshot", "flags",
+    "queue", "queue_room",
 }  # fmt: skip
 KEPT = np.array([at for at, name in enumerate(HEAD.names or ()) if name not in _TRANSIENT], dtype=np.int64)
 """Places of the fields that are state: every field is one word."""
 FIELDS = len(HEAD.names or ())
-NO_FEATURES, KEYS, NAMES = 0, 1, 2
-"""What a learner keeps of the features seen."""
+_ACTIVE, _SNAPSHOT_SIZE, _FEATURES = (
+    list(HEAD.names or ()).index(name) for name in ("active", "snapshot_size", "features")
+)
 
 
 @kernel
@@ -136,6 +141,7 @@ def wake(
     arena: Arena,
     book: Book,
     limit: int,
+    features: int,
     secret_1: np.uint64,
     secret_2: np.uint64,
 ) -> int:
@@ -145,7 +151,10 @@ def wake(
     """
     for i in range(start, len(models)):
         begin = ends[i - 1] if i > 0 else 0
-        if not _wake(models[i], begin, ends[i], packed, heads, fields, arena, book, limit, secret_1, secret_2):
+        if not _wake(
+            models[i], begin, ends[i], packed, heads, fields, arena, book, limit, features, secret_1, secret_2
+        ):
+            free_model(arena, heads, models[i], features)
             return i
     return len(models)
 
@@ -153,7 +162,7 @@ def wake(
 @kernel
 def _wake(
     model: int, at: int, end: int, packed: NDArray[np.int64], heads: NDArray[Any], fields: NDArray[np.int64],
-    arena: Arena, book: Book, limit: int, secret_1: np.uint64, secret_2: np.uint64,
+    arena: Arena, book: Book, limit: int, features: int, secret_1: np.uint64, secret_2: np.uint64,
 ) -> bool:  # fmt: skip
     for field in range(FIELDS):
         fields[model * FIELDS + field] = 0
@@ -163,7 +172,7 @@ def _wake(
         if mask >> np.int64(bit) & 1:
             fields[model * FIELDS + KEPT[bit]] = packed[at]
             at += 1
-    active, emitted = heads[model].active, heads[model].snapshot_size
+    active, emitted, count = heads[model].active, heads[model].snapshot_size, heads[model].features
     if active > 0:
         room = room_for(active, limit)
         block = take_block(arena, room, limit)
@@ -186,13 +195,70 @@ def _wake(
     if emitted > 0:
         run = take_run(arena, (emitted + 1) // 2)
         if run == NO_ROOM:
-            if active > 0:
-                give_block(arena, heads[model].block, heads[model].room)
-            heads[model].block = 0
             return False
         heads[model].snapshot = run
         at = _get_names(packed, at, emitted, book, secret_1, secret_2, arena.ints[2 * run :])
+    if features != NO_FEATURES and count > 0:
+        heads[model].features = 0
+        if not room_for_seen(arena, heads, model, count, features):
+            return False
+        heads[model].features = count
+        run, had = heads[model].extra, heads[model].extra_room
+        if features == KEYS:
+            for i in range(count):
+                arena.words[run + i] = packed[at + i]
+        else:
+            numbers = arena.ints[2 * (run + had) :]
+            at = _get_names(packed, at, count, book, secret_1, secret_2, numbers)
+            for i in range(count):
+                arena.words[run + i] = book.entry[numbers[i]].key
+        refill(arena.words[run : run + had], count, table_of_seen(arena, run, had, features))
     return True
+
+
+@kernel
+def is_whole(packed: NDArray[np.int64], limit: int, features: int) -> bool:
+    """Whether these words, all but the last, are one packed model; nothing else may be woken."""
+    end = len(packed) - 1
+    if end < 1:
+        return False
+    mask, at = packed[0], 1
+    counts = np.zeros(FIELDS, dtype=np.int64)
+    for bit in range(64):
+        if mask >> np.int64(bit) & 1:
+            if bit >= len(KEPT) or at >= end:
+                return False
+            counts[KEPT[bit]] = packed[at]
+            at += 1
+    active, emitted, count = counts[_ACTIVE], counts[_SNAPSHOT_SIZE], counts[_FEATURES]
+    if active < 0 or active > limit or emitted < 0 or emitted > 2 * end or count < 0 or count > 2 * end:
+        return False
+    if active > 0:
+        at = _names_end(packed, at + 2 * active, active, end)
+    if at >= 0 and emitted > 0:
+        at = _names_end(packed, at, emitted, end)
+    if at >= 0 and features == KEYS:
+        at += count
+    elif at >= 0 and features == NAMES and count > 0:
+        at = _names_end(packed, at, count, end)
+    return bool(at == end)
+
+
+@kernel
+def _names_end(packed: NDArray[np.int64], at: int, count: int, end: int) -> int:
+    """Where names end that `_put_names` has put there; -1 if they do not fit."""
+    letters = at + (count + 1) // 2
+    if letters > end:
+        return -1
+    sizes = packed.view(np.int32)
+    total = 0
+    for i in range(count):
+        size = int(sizes[2 * at + i])
+        if size < 1:
+            return -1
+        total += size
+    letters += (total + 7) // 8
+    return letters if letters <= end else -1
 
 
 @kernel
@@ -213,10 +279,15 @@ def _get_names(
 
 
 @kernel
-def free_model(arena: Arena, heads: NDArray[Any], model: int) -> None:
-    """Its blocks can be used again."""
+def free_model(arena: Arena, heads: NDArray[Any], model: int, features: int) -> None:
+    """Its blocks and runs can be used again."""
     if heads[model].block > 0:
         give_block(arena, heads[model].block, heads[model].room)
-    if heads[model].snapshot_size > 0:
+    if heads[model].snapshot > 0:
         give_run(arena, heads[model].snapshot, (heads[model].snapshot_size + 1) // 2)
+    if features != NO_FEATURES and heads[model].extra > 0:
+        give_run(arena, heads[model].extra, seen_words(heads[model].extra_room, features))
+    if heads[model].queue > 0:
+        give_run(arena, heads[model].queue, queue_words(heads[model].queue_room))
     heads[model].block = heads[model].snapshot = heads[model].snapshot_size = heads[model].active = 0
+    heads[model].extra = heads[model].extra_room = heads[model].features = heads[model].queue = 0

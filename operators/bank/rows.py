@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import inlined, kernel
+from sluiceway.compiling import inlined, kernel, part
 from sluiceway.operators.bank import index
 from sluiceway.operators.bank.arena import (
     NO_ROOM,
@@ -119,7 +119,7 @@ def new_scratch(slots: int, length: int, models: int) -> Scratch:
     )
 
 
-@kernel
+@part
 def open_row(
     poll: Poll, arena: Arena, heads: NDArray[Any], scratch: Scratch, row: int, limit: int, scaled: bool
 ) -> bool:
@@ -134,7 +134,7 @@ def open_row(
             _prefetch_head(heads, model[row + 2 * _ROWS_AHEAD])
     at = model[row]
     active = heads[at].active
-    need = min(limit, active + length) if poll.y[row] != 0 else max(active, 1)
+    need = max(1, min(limit, active + length) if poll.y[row] != 0 else active)  # slot 0 at least: kernels write it
     if heads[at].room < need and not _move(arena, heads, at, need, limit, len(scratch.origin)):
         return False
     if heads[at].flags & TOUCHED == 0:
@@ -149,11 +149,11 @@ def open_row(
             scratch.values[i] = poll.values[first + i]
     scratch.indptr[1] = length
     block, room = heads[at].block, heads[at].room
-    address = address_of(arena, block, room)
+    address, weight = address_of(arena, block, room), weight_of(arena, block, room)
     if room <= SMALL:
-        _bind(small_index(arena, block, room), address, poll.address, first, length, scratch)
+        _bind(small_index(arena, block, room), address, weight, poll.address, first, length, scratch)
     else:
-        _bind(large_index(arena, block, room), address, poll.address, first, length, scratch)
+        _bind(large_index(arena, block, room), address, weight, poll.address, first, length, scratch)
     return True
 
 
@@ -162,10 +162,11 @@ def _prefetch_head(heads: NDArray[Any], model: int) -> None:
     prefetch(heads, model)
 
 
-@kernel
+@part
 def _bind(
     index_: NDArray[Any],
     address: NDArray[np.uint64],
+    weight: NDArray[np.float64],
     wanted: NDArray[np.uint64],
     first: int,
     length: int,
@@ -178,7 +179,10 @@ def _bind(
     for i in range(length):
         if large and first + i + 24 < len(wanted):
             prefetch(index_, np.int64(wanted[first + i + 24] & mask))
-            prefetch(address, np.int64(index_[wanted[first + i + 12] & mask]))
+            likely = np.int64(index_[wanted[first + i + 12] & mask])
+            prefetch(address, likely)
+            prefetch(weight, likely)
+            prefetch(local, likely)
         slot = index.slot_at(index_, address, wanted[first + i])
         bound[i] = slot
         slot_of[i] = slot
@@ -212,7 +216,7 @@ def row_view(poll: Poll, scratch: Scratch, row: int) -> Rows:
     return Rows(scratch.indptr, scratch.indices, scratch.values, poll.y[row : row + 1])
 
 
-@kernel
+@part
 def _move(
     arena: Arena, heads: NDArray[Any], model: int, need: int, limit: int, room_in_scratch: int
 ) -> bool:
@@ -241,7 +245,7 @@ def _move(
     return True
 
 
-@kernel
+@part
 def unit_row(values: NDArray[np.float64], first: int, length: int, unit: NDArray[np.float64]) -> None:
     """The row at L2 norm 1; a row of zeros stays."""
     largest = 0.0
@@ -260,7 +264,7 @@ def unit_row(values: NDArray[np.float64], first: int, length: int, unit: NDArray
         unit[i] = (values[first + i] / shift) / norm
 
 
-@kernel
+@part
 def all_moved(heads: NDArray[Any], model: int, scratch: Scratch) -> int:
     """Which slots have another name than before the row, by a look at all of them; how many."""
     origin, moved = scratch.origin, scratch.moved
@@ -271,7 +275,7 @@ def all_moved(heads: NDArray[Any], model: int, scratch: Scratch) -> int:
     return count
 
 
-@kernel
+@part
 def settle(
     poll: Poll, arena: Arena, heads: NDArray[Any], scratch: Scratch, book: Book, row: int, before: int, count: int
 ) -> None:
@@ -302,15 +306,15 @@ def settle(
         change -= draw(_SET, book.entry[name[slot]].key)
     heads[at].fingerprint += change
     if room <= SMALL:
-        _reindex(small_index(arena, block, room), address, name, scratch, before, active, count)
+        reindex(small_index(arena, block, room), address, name, scratch, before, active, count)
     else:
-        _reindex(large_index(arena, block, room), address, name, scratch, before, active, count)
+        reindex(large_index(arena, block, room), address, name, scratch, before, active, count)
     for i in range(count):
         origin[moved[i]] = moved[i]
 
 
-@kernel
-def _reindex(
+@part
+def reindex(
     index_: NDArray[Any],
     address: NDArray[np.uint64],
     name: NDArray[np.int32],
@@ -333,7 +337,7 @@ def _reindex(
         index.enter(index_, address, moved[i])
 
 
-@kernel
+@part
 def unbind(poll: Poll, arena: Arena, heads: NDArray[Any], scratch: Scratch, row: int, before: int) -> None:
     """The scratch arrays as they were before the row was opened."""
     at = poll.model[row]
@@ -356,7 +360,7 @@ def unbind(poll: Poll, arena: Arena, heads: NDArray[Any], scratch: Scratch, row:
         weight[slot], key[slot], since[slot] = 0.0, 0, 0
 
 
-@kernel
+@part
 def count_row(
     poll: Poll, heads: NDArray[Any], scores: NDArray[np.float64], row: int, version: int,
     every: int, on_change: bool, min_gap: int,
@@ -382,3 +386,17 @@ def count_row(
         and heads[at].fingerprint != heads[at].emitted_fingerprint
         and version - heads[at].emitted >= min_gap
     )
+
+
+@kernel
+def count_back(
+    models: NDArray[np.int64], kind: NDArray[np.int8], heads: NDArray[Any], numbers: NDArray[np.int64]
+) -> None:
+    """By row, how many instances its model had seen before it, now that it has seen them all; -1: a later label."""
+    for row in range(len(models) - 1, -1, -1):
+        numbers[row] = -1
+        if kind[row] == ARRIVED:
+            heads[models[row]].seen -= 1
+            numbers[row] = heads[models[row]].seen
+    for row in range(len(models)):
+        heads[models[row]].seen += kind[row] == ARRIVED

@@ -1,4 +1,5 @@
-"""OFS in a bank: the kernel that a single model has, a row at a time on whichever model the row belongs to."""
+"""OFS and the truncated perceptron in a bank: the kernel that a single model has, a row at a time on whichever model
+the row belongs to."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from sluiceway.compiling import kernel
 from sluiceway.operators.bank.arena import Arena
-from sluiceway.operators.bank.bank import Bank, Emission
+from sluiceway.operators.bank.bank import Bank, Emission, selected_by_slot
 from sluiceway.operators.bank.book import Book
 from sluiceway.operators.bank.rows import (
     LABEL_OF_NOTHING,
@@ -23,7 +24,23 @@ from sluiceway.operators.bank.rows import (
     settle,
     unbind,
 )
-from sluiceway.operators.learners.ofs import OFS, learn_rows
+from sluiceway.operators.bank.seen import NO_FEATURES
+from sluiceway.operators.learners import ofs, perceptron_truncated
+from sluiceway.operators.learners.ofs import OFS
+from sluiceway.operators.learners.perceptron_truncated import PerceptronTruncated
+
+
+@kernel
+def close_row(
+    poll: Poll, arena: Arena, heads: NDArray[Any], scratch: Scratch, book: Book, scores: NDArray[np.float64], row: int,
+    before: int, version: int, every: int, on_change: bool, min_gap: int,
+) -> bool:  # fmt: skip
+    """After a row has been learnt from: what surrounds the weights is brought up to them. Whether a snapshot is due."""
+    at = poll.model[row]
+    if heads[at].moves > 0:
+        settle(poll, arena, heads, scratch, book, row, before, all_moved(heads, at, scratch))
+    unbind(poll, arena, heads, scratch, row, before)
+    return count_row(poll, heads, scores, row, version, every, on_change, min_gap)
 
 
 @kernel
@@ -41,35 +58,102 @@ def advance_ofs(
             continue
         if not open_row(poll, arena, heads, scratch, row, k, scaled):
             return ~row
-        learn_rows(
+        ofs.learn_rows(
             row_view(poll, scratch, row), 0, 1, model_view(poll, arena, heads, scratch, row),
             scores[row : row + 1], False, k, eta, radius, shrink,
         )  # fmt: skip
-        if heads[at].moves > 0:
-            settle(poll, arena, heads, scratch, book, row, before, all_moved(heads, at, scratch))
-        unbind(poll, arena, heads, scratch, row, before)
         row += 1
-        if count_row(poll, heads, scores, row - 1, version, every, on_change, min_gap):
+        if close_row(poll, arena, heads, scratch, book, scores, row - 1, before, version, every, on_change, min_gap):
             scratch.signal[0] = 1
             return row
     return row
 
 
-class BankedOFS:
+@kernel
+def advance_perceptron_truncated(
+    row: int, poll: Poll, arena: Arena, heads: NDArray[Any], scratch: Scratch, book: Book,
+    scores: NDArray[np.float64], scaled: bool, every: int, on_change: bool, min_gap: int, k: int,
+) -> int:  # fmt: skip
+    while row < len(poll.y):
+        at = poll.model[row]
+        before, version = heads[at].active, heads[at].version
+        if poll.kind[row] == LABEL_OF_NOTHING:
+            scores[row] = 0.0
+            row += 1
+            continue
+        if not open_row(poll, arena, heads, scratch, row, k, scaled):
+            return ~row
+        perceptron_truncated.learn_rows(
+            row_view(poll, scratch, row), 0, 1, model_view(poll, arena, heads, scratch, row),
+            scores[row : row + 1], False, k,
+        )  # fmt: skip
+        row += 1
+        if close_row(poll, arena, heads, scratch, book, scores, row - 1, before, version, every, on_change, min_gap):
+            scratch.signal[0] = 1
+            return row
+    return row
+
+
+class BankedSparse:
+    """What all learners with few weights have in common, as a bank asks for it."""
+
+    slots_at_most: int
+    features = NO_FEATURES
+
+    def selected(self, bank: Bank, model: int) -> list[tuple[str, float, int]]:
+        return selected_by_slot(bank, model)
+
+    def know_selected(self, bank: Bank, model: int) -> None:
+        """Nothing to do: it is known after every row."""
+
+    def metrics(self, bank: Bank, model: int) -> dict[str, float]:
+        return {}
+
+    def wanted_features(self, bank: Bank, model: int) -> list[str] | None:
+        return None
+
+
+class BankedOFS(BankedSparse):
     """What a bank needs of OFS: its parameters and its loop."""
+
+    loop = staticmethod(advance_ofs)
 
     def __init__(self, model: OFS) -> None:
         given = model.params
-        self._k, self._eta = given["k"], given["eta"]
+        self.slots_at_most = given["k"]
+        self._eta = given["eta"]
         self._radius = 1.0 / float(np.sqrt(given["lam"]))
         self._shrink = 1.0 - given["lam"] * given["eta"] if given["decay"] else 1.0
-
-    @property
-    def slots_at_most(self) -> int:
-        return int(self._k)
 
     def advance_bank(self, bank: Bank, row: int, poll: Poll, scores: NDArray[np.float64], emit: Emission) -> int:
         return advance_ofs(
             row, poll, bank.arena, bank.heads, bank.scratch, bank.book, scores, bank.scaled,
-            emit.every, emit.on_change, emit.min_gap, self._k, self._eta, self._radius, self._shrink,
+            emit.every, emit.on_change, emit.min_gap, self.slots_at_most, self._eta, self._radius, self._shrink,
         )  # fmt: skip
+
+
+class BankedPerceptronTruncated(BankedSparse):
+    """What a bank needs of the truncated perceptron."""
+
+    loop = staticmethod(advance_perceptron_truncated)
+
+    def __init__(self, model: PerceptronTruncated) -> None:
+        self.slots_at_most = model.params["k"]
+
+    def advance_bank(self, bank: Bank, row: int, poll: Poll, scores: NDArray[np.float64], emit: Emission) -> int:
+        return advance_perceptron_truncated(
+            row, poll, bank.arena, bank.heads, bank.scratch, bank.book, scores, bank.scaled,
+            emit.every, emit.on_change, emit.min_gap, self.slots_at_most,
+        )  # fmt: skip
+
+    def selected(self, bank: Bank, model: int) -> list[tuple[str, float, int]]:
+        return selected_by_slot(bank, model)
+
+    def know_selected(self, bank: Bank, model: int) -> None:
+        """Nothing to do: it is known after every row."""
+
+    def metrics(self, bank: Bank, model: int) -> dict[str, float]:
+        return {}
+
+    def wanted_features(self, bank: Bank, model: int) -> list[str] | None:
+        return None

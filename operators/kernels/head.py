@@ -40,12 +40,14 @@ HEAD = np.dtype(
         ("emitted_fingerprint", np.uint64),
         ("block", np.int64),  # where its slots start in the arena, and how many there are
         ("room", np.int64),
-        ("extra", np.int64),
+        ("extra", np.int64),  # where the features seen start in the arena, and for how many there is room
         ("extra_room", np.int64),
         ("snapshot", np.int64),
         ("snapshot_size", np.int64),
         ("next_piece", np.int64),
         ("flags", np.int64),
+        ("queue", np.int64),  # where its bucket queue starts in the arena, and for how many slots it is
+        ("queue_room", np.int64),
     ]
 )
 

@@ -126,12 +126,12 @@ class DenseLearner(LinearLearner):
     def _learn_rows(self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool) -> int:
         row: int = type(self).KERNEL(
             rows, start, stop, self._model, self._dense, scores, until_change, self._top, self._keep, self._k,
-            *self._kernel_params(),
+            *self.kernel_params(),
         )  # fmt: skip
         return row
 
     @abstractmethod
-    def _kernel_params(self) -> tuple[float, ...]:
+    def kernel_params(self) -> tuple[float, ...]:
         """The hyper-parameters that the kernel takes, in its order."""
 
 

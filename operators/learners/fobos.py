@@ -142,7 +142,7 @@ class FOBOS(DenseLearner):
     def _own_params(self) -> dict[str, Any]:
         return {"eta": self._eta, "lam": self._lam, "schedule": self._schedule, "trigger": self._trigger}
 
-    def _kernel_params(self) -> tuple[float, ...]:
+    def kernel_params(self) -> tuple[float, ...]:
         return MARGINS[self._trigger], self._eta, self._lam, self._schedule == "sqrt"
 
     def state(self) -> dict[str, Any]:

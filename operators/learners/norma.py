@@ -87,5 +87,5 @@ class NORMA(ByNameLearner):
     def _own_params(self) -> dict[str, Any]:
         return {"eta": self._eta, "lam": self._lam, "rho": self._rho}
 
-    def _kernel_params(self) -> tuple[float, ...]:
+    def kernel_params(self) -> tuple[float, ...]:
         return self._eta, 1.0 - self._eta * self._lam, self._rho

@@ -93,5 +93,5 @@ class PA(ByNameLearner):
     def _own_params(self) -> dict[str, Any]:
         return {"variant": self._variant, "C": self._C, "trigger": self._trigger}
 
-    def _kernel_params(self) -> tuple[float, ...]:
+    def kernel_params(self) -> tuple[float, ...]:
         return MARGINS[self._trigger], self._variant, self._C

@@ -158,5 +158,5 @@ class PAL2(ByNameLearner):
     def _own_params(self) -> dict[str, Any]:
         return {"beta": self._beta, "trigger": self._trigger}
 
-    def _kernel_params(self) -> tuple[float, ...]:
+    def kernel_params(self) -> tuple[float, ...]:
         return MARGINS[self._trigger], self._beta

@@ -89,5 +89,5 @@ class PAObjective(ByNameLearner):
     def _own_params(self) -> dict[str, Any]:
         return {"alpha": self._alpha, "trigger": self._trigger}
 
-    def _kernel_params(self) -> tuple[float, ...]:
+    def kernel_params(self) -> tuple[float, ...]:
         return MARGINS[self._trigger], self._alpha

@@ -46,13 +46,14 @@ class Lane:
             )
         output = LaneOutput(batch.lane, batch.start, batch.stop, batch.end)
         dead = list(batch.dead_letters)
-        for name, rows in batch.streams:
+        streams = batch.streams if batch.columns is None else batch.columns.batches()
+        for name, rows in streams:
             given = self._touch(name, batch.lane).process(rows, batch.raw)
             output.selections += given.snapshots
             output.predictions += given.predictions
             output.verdicts += given.verdicts
             dead += given.dead_letters
-        if len(batch.streams) > 1:
+        if len(streams) > 1:
             for records in (output.selections, output.predictions, output.verdicts):
                 records.sort(key=_offset)
         dead.sort(key=_offset)
@@ -112,10 +113,14 @@ class Lane:
         try:
             return self._kind.restore(name, lane, unpack_stream(self._asleep[name]))
         except Exception as problem:  # there is no end to what damaged content can lead to
-            raise FlowError(
-                f"lane {lane}: the stored state of stream {name!r} cannot be used: {_reason(problem)};"
-                f" this lane cannot go on"
-            ) from problem
+            raise damaged(lane, name, problem) from problem
+
+
+def damaged(lane: int, stream: str, problem: Exception) -> FlowError:
+    """The refusal of a stored state."""
+    return FlowError(
+        f"lane {lane}: the stored state of stream {stream!r} cannot be used: {_reason(problem)}; this lane cannot go on"
+    )
 
 
 def _reason(problem: Exception) -> str:

@@ -9,7 +9,6 @@ from typing import Any
 from sluiceway.operators import registry
 from sluiceway.operators.stages.column_stream import ColumnStreamConfig
 from sluiceway.operators.stages.emission import Emit
-from sluiceway.operators.stages.lane import Lane
 from sluiceway.operators.stages.stream import StreamConfig
 from sluiceway.operators.stages.streams import StreamKind
 from sluiceway.operators.stages.unscored import Unscored
@@ -17,7 +16,7 @@ from sluiceway.operators.stages.window_stream import WindowStreamConfig
 from sluiceway.schemas.decode import Decoder
 from sluiceway.schemas.decode_columns import ColumnDecoder
 from sluiceway.schemas.lane import LaneOutput, OutRecord, RawPoll
-from tests.stages.lanes import TOPIC, Message, Store, message, parsed, polls
+from tests.stages.lanes import Message, Store, message, new_lane, parsed, polls
 
 AnyDecoder = Decoder | ColumnDecoder
 
@@ -48,7 +47,7 @@ class Kind:
 
     def run(self, inputs: Sequence[RawPoll], restore_before: Sequence[int] = ()) -> Given:
         """Feed a lane poll by poll, putting it away and waking it up from its store before some of them."""
-        decoder, lane, given, store = self.decoder(), Lane(self.config, TOPIC), Given(), Store()
+        decoder, lane, given, store = self.decoder(), new_lane(self.config), Given(), Store()
         for number, raw in enumerate(inputs):
             if number in restore_before:
                 store.commit(lane)

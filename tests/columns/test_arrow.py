@@ -16,7 +16,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sluiceway.operators.stages.emission import Emit
-from sluiceway.operators.stages.lane import Lane
 from sluiceway.schemas.arrow import arrow_rows, read_columns
 from sluiceway.schemas.columns import ColumnTable
 from sluiceway.schemas.decode import Decoder
@@ -27,8 +26,8 @@ from sluiceway.schemas.records import DeadLetterLine
 from tests.columns.lanes import Given, Kind, columns, unscored, windows
 from tests.columns.messages import CONTENT_TYPE, stream, table
 from tests.columns.test_laws import SELECTORS, column_kinds, cuts, dense, law, restores, targets
-from tests.schemas.polls import rows_of
-from tests.stages.lanes import STEP, TOPIC, Message, config, message, parsed, polls
+from tests.schemas.polls import batches_of, rows_of
+from tests.stages.lanes import STEP, TOPIC, Message, config, message, new_lane, parsed, polls
 
 Sent = Message | bytes
 """A record of JSON with its stream, or a message of Arrow."""
@@ -353,10 +352,10 @@ def test_the_same_instances_give_the_same(kind: Kind) -> None:
 
 def test_rows_are_those_of_json() -> None:
     records = instances(4, 40)
-    [(name, batch)] = Decoder(1).decode(poll_of_arrow(instance_batch(records))).streams
+    [(name, batch)] = batches_of(Decoder(1).decode(poll_of_arrow(instance_batch(records))))
     values = [orjson.dumps({**record, "x": dict(sorted(record["x"].items()))}) for record in records]
     poll = RawPoll(0, 0, 40, False, [b"s"] * 40, list(values), list(range(40)), list(range(1, 41)))
-    [(other, plain)] = Decoder(1).decode(poll).streams
+    [(other, plain)] = batches_of(Decoder(1).decode(poll))
     assert name == other == "s"
     assert {(row.offset, row.next_offset) for row in rows_of(batch)} == {(0, 1)}
     assert [row[2:] for row in rows_of(batch)] == [row[2:] for row in rows_of(plain)]
@@ -371,7 +370,7 @@ def test_later_labels_in_json_find_instances_of_arrow() -> None:
 
 
 def _selected(kind: Kind, inputs: list[RawPoll]) -> list[Any]:
-    lane, decoder = Lane(kind.config, TOPIC), kind.decoder()
+    lane, decoder = new_lane(kind.config), kind.decoder()
     made: list[OutRecord] = []
     for raw in inputs:
         output = lane.process(decoder.decode(raw))
@@ -416,20 +415,20 @@ REFUSED_INSTANCES: dict[str, tuple[bytes | None, str, str]] = {
 @pytest.mark.parametrize(("value", "error_class", "words"), REFUSED_INSTANCES.values(), ids=REFUSED_INSTANCES)
 def test_a_bad_batch_of_instances_is_one_dead_letter(value: bytes | None, error_class: str, words: str) -> None:
     batch = Decoder(1, max_features_per_instance=3).decode(poll_of_arrow(value))
-    assert batch.streams == []
+    assert batches_of(batch) == []
     _check_refused(batch.dead_letters, value, error_class, words)
 
 
 def test_absent_features_do_not_count() -> None:
     fields = [(name, pa.array([1.0 if place == at else None for place in range(4)])) for at, name in enumerate("abcd")]
     batch = Decoder(1, max_features_per_instance=1).decode(poll_of_arrow(stream(table(fields))))
-    [(_, rows)] = batch.streams
+    [(_, rows)] = batches_of(batch)
     assert [row.x for row in rows_of(rows)] == [((name, 1.0),) for name in "abcd"]
 
 
 def test_classes_and_ids() -> None:
     sent = stream(table([("y", ["spam", None, "ham"]), ("id", [7, None, 9]), ("ts", [None, 5, 6])]))
-    [(_, batch)] = Decoder(1, classes=["ham", "spam"]).decode(poll_of_arrow(sent)).streams
+    [(_, batch)] = batches_of(Decoder(1, classes=["ham", "spam"]).decode(poll_of_arrow(sent)))
     assert batch.y.tolist() == [1, 0, -1]
     assert batch.ids == ["7", None, "9"]
     assert batch.ts.tolist() == [0, 5, 6]
@@ -439,13 +438,14 @@ def test_classes_and_ids() -> None:
 @pytest.mark.parametrize(("unit", "parts"), [("s", 1), ("ms", 1000), ("us", 10**6), ("ns", 10**9)])
 def test_timestamps_are_milliseconds(unit: str, parts: int, zone: str | None) -> None:
     times = pa.array([0, None, 1_700_000_000 * parts], pa.timestamp(unit, tz=zone))
-    [(_, batch)] = Decoder(1).decode(poll_of_arrow(stream(table([("ts", times), ("a", [1.0] * 3)])))).streams
+    sent = stream(table([("ts", times), ("a", [1.0] * 3)]))
+    [(_, batch)] = batches_of(Decoder(1).decode(poll_of_arrow(sent)))
     assert batch.ts.tolist() == [0, 0, 1_700_000_000_000]
 
 
 def test_a_batch_without_rows_is_nothing() -> None:
     batch = Decoder(1).decode(poll_of_arrow(stream(table([("a", pa.array([], pa.float64()))]))))
-    assert (batch.streams, batch.dead_letters) == ([], [])
+    assert (batches_of(batch), batch.dead_letters) == ([], [])
 
 
 # -- what decides -----------------------------------------------------------------------------------------------------

@@ -10,9 +10,8 @@ import pytest
 from sluiceway.errors import FlowError
 from sluiceway.operators import registry
 from sluiceway.operators.kernels.keys import feature_keys
-from sluiceway.operators.stages.lane import Lane
 from tests.columns.lanes import windows
-from tests.stages.lanes import LANE, STEP, TOPIC, Message, Store, message, parsed, polls
+from tests.stages.lanes import LANE, STEP, Message, Store, message, new_lane, parsed, polls
 
 NAMES = ["0", "2", "10", "free", "len", "now", "a", "b"]
 
@@ -158,7 +157,7 @@ def test_state_names_what_the_window_uses_however_the_input_is_cut() -> None:
     ]
     states: list[Any] = []
     for cut in ([], [150], range(300)):
-        lane, decoder = Lane(kind.config, TOPIC), kind.decoder()
+        lane, decoder = new_lane(kind.config), kind.decoder()
         for raw in polls(messages, cut):
             lane.process(decoder.decode(raw))
         states.append(lane.stream_state("s"))
@@ -170,7 +169,7 @@ def test_state_names_what_the_window_uses_however_the_input_is_cut() -> None:
 
 def test_another_window_is_refused() -> None:
     one = windows(size=100, slide=100)
-    lane = Lane(one.config, TOPIC)
+    lane = new_lane(one.config)
     messages = [message("s", {"x": {"a": number}, "y": 1}) for number in range(160)]
     first, second = polls(messages, [80])
     lane.process(one.decoder().decode(first))

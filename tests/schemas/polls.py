@@ -61,5 +61,10 @@ def rows_of(batch: InstanceBatch) -> list[Row]:
     return rows
 
 
-def rows_by_stream(batch: LaneBatch) -> dict[str, list[Row]]:
-    return {stream: rows_of(rows) for stream, rows in batch.streams}
+def batches_of(decoded: LaneBatch) -> list[tuple[str, InstanceBatch]]:
+    assert decoded.columns is not None
+    return decoded.columns.batches()
+
+
+def rows_by_stream(decoded: LaneBatch) -> dict[str, list[Row]]:
+    return {stream: rows_of(rows) for stream, rows in batches_of(decoded)}

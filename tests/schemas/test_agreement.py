@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from sluiceway.schemas.decode import Decoder
 from sluiceway.schemas.lane import DeadLetter
 from sluiceway.schemas.records import Instance, LaterLabel, Rules, read_instance
-from tests.schemas.polls import Row, poll_of, rows_by_stream, rows_of
+from tests.schemas.polls import Row, batches_of, poll_of, rows_by_stream, rows_of
 
 NAMES = ["free", "len", "caps"]
 RULES = [
@@ -106,7 +106,7 @@ def row_by_model(value: bytes, rules: Rules, *, line: bool) -> Row | None:
 def test_decoder_and_models_accept_the_same_records(rules: Rules, line: bool, value: bytes) -> None:
     decoded = decoder_of(rules, "member" if line else "key").decode(poll_of([value]))
     expected = row_by_model(value, rules, line=line)
-    rows = [row for _, batch in decoded.streams for row in rows_of(batch)]
+    rows = [row for _, batch in batches_of(decoded) for row in rows_of(batch)]
     assert rows == ([] if expected is None else [expected])
     assert len(decoded.dead_letters) == (expected is None)
 
@@ -150,7 +150,7 @@ def test_refused_records_leave_nothing_behind(given_messages: list[tuple[bytes |
     clean = decoder_of(RULES[0]).decode(poll)
     assert clean.dead_letters == []
     assert rows_by_stream(clean) == rows_by_stream(whole)
-    assert [batch.names for _, batch in clean.streams] == [batch.names for _, batch in whole.streams]
+    assert [batch.names for _, batch in batches_of(clean)] == [batch.names for _, batch in batches_of(whole)]
 
 
 def _poll(chosen: list[tuple[bytes | None, bytes | None]], first: int) -> Any:

@@ -9,7 +9,7 @@ import pytest
 
 from sluiceway.schemas.batch import InstanceBatch
 from sluiceway.schemas.decode import Decoder
-from tests.schemas.polls import poll_of_records, rows_of
+from tests.schemas.polls import batches_of, poll_of_records, rows_of
 
 
 def test_records_become_the_rows_of_the_decoder() -> None:
@@ -20,7 +20,7 @@ def test_records_become_the_rows_of_the_decoder() -> None:
         {"x": {"a": 1}},
         {"x": {"b": 4}, "y": -1},
     ]
-    ((_, decoded),) = Decoder(1).decode(poll_of_records(records)).streams
+    ((_, decoded),) = batches_of(Decoder(1).decode(poll_of_records(records)))
     built = rows_of(InstanceBatch.from_records(records))
     assert [(row.x, row.y, row.id) for row in built] == [(row.x, row.y, row.id) for row in rows_of(decoded)]
 
@@ -72,7 +72,7 @@ def test_bad_rows_are_refused(arguments: tuple[Any, ...], part: str) -> None:
 
 def test_a_slice_is_its_rows() -> None:
     records = [{"x": {"a": 1, "b": 2}, "y": 1}, {"x": {}, "y": 0}, {"x": {"b": 3}, "id": "e"}, {"id": "e", "y": 1}]
-    ((_, batch),) = Decoder(1).decode(poll_of_records(records)).streams
+    ((_, batch),) = batches_of(Decoder(1).decode(poll_of_records(records)))
     for start in range(5):
         for stop in range(start, 5):
             part = batch.slice(start, stop)

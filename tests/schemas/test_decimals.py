@@ -8,24 +8,27 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from sluiceway.compiling import kernel
 from sluiceway.schemas.decimals import read_number
-from sluiceway.schemas.words import READABLE_BEYOND
+from sluiceway.schemas.swar import READABLE_BEYOND, pointer_to
 
 NOT_TOLD = -1
 
 
 @kernel
-def _read(text: np.ndarray, end: int, bits: np.ndarray) -> int:
-    return read_number(text, 0, end, bits, 0)
+def _read(text: NDArray[np.uint8], bits: NDArray[np.uint64]) -> int:
+    begin = pointer_to(text)
+    end = read_number(begin, pointer_to(bits))
+    return -1 if end < 0 else end - begin
 
 
 def read(text: str, after: bytes = b"") -> tuple[int, float]:
     """Where the number ends, and the number."""
-    given_text = np.frombuffer(text.encode() + after + READABLE_BEYOND, dtype=np.uint8)
+    given_text = np.frombuffer(bytearray(text.encode() + after + READABLE_BEYOND), dtype=np.uint8)
     bits = np.zeros(1, dtype=np.uint64)
-    return _read(given_text, len(text), bits), bits.view(np.float64).item()
+    return _read(given_text, bits), bits.view(np.float64).item()
 
 
 def bits_of(number: float) -> bytes:
@@ -64,8 +67,9 @@ def test_a_number_is_read_as_python_reads_it_or_left_to_others(text: str) -> Non
 
 
 @settings(max_examples=1000, deadline=None)
-@given(st.floats(min_value=1e-300, max_value=1e300).map(repr), st.binary(max_size=9))
+@given(st.floats(min_value=1e-300, max_value=1e300).map(repr), st.binary(max_size=9).map(b",".__add__))
 @example("0.00012345678901234567", b"")
+@example("0.12345678", b"}9999999")
 def test_every_usual_number_is_read_and_what_follows_is_not_looked_at(text: str, after: bytes) -> None:
     end, number = read(text, after)
     assert (end, number) == (len(text), float(text))
@@ -73,7 +77,7 @@ def test_every_usual_number_is_read_and_what_follows_is_not_looked_at(text: str,
 
 @pytest.mark.parametrize("text", ["", "-", "+1", "01", "-01", ".5", "1.", "1.e5", "1e", "1e+", "e5", "NaN", "Infinity"])
 def test_what_is_no_json_number_is_not_read(text: str) -> None:
-    end, _ = read(text, b"7")
+    end, _ = read(text, b",7")
     assert end == NOT_TOLD
 
 

@@ -11,21 +11,26 @@ import orjson
 import pytest
 from numpy.typing import NDArray
 
-from sluiceway.schemas import decode
 from sluiceway.schemas.batch import InstanceBatch
 from sluiceway.schemas.decode import Decoder
+from sluiceway.schemas.instance_columns import Columns
 from sluiceway.schemas.lane import LaneBatch
 from sluiceway.schemas.refusal import ERROR_CLASSES, MESSAGE_LENGTH
-from tests.schemas.polls import Row, poll_of, poll_of_records, rows_by_stream, rows_of
+from tests.schemas.polls import Row, batches_of, poll_of, poll_of_records, rows_by_stream, rows_of
 
 GOOD = b'{"id":"e-1","ts":5,"x":{"free":0.31,"len":120},"y":1}'
 
 
 def only_batch(decoded: LaneBatch) -> InstanceBatch:
     assert decoded.dead_letters == []
-    ((_, batch),) = decoded.streams
+    ((_, batch),) = batches_of(decoded)
     assert isinstance(batch, InstanceBatch)
     return batch
+
+
+def columns_of(decoded: LaneBatch) -> Columns:
+    assert decoded.columns is not None
+    return decoded.columns
 
 
 def row_of(record: Any, decoder: Decoder | None = None) -> Row:
@@ -91,7 +96,7 @@ def test_the_envelope_of_a_poll_is_kept() -> None:
 
 def test_an_empty_poll_decodes_to_nothing() -> None:
     decoded = Decoder(1).decode(poll_of([]))
-    assert (decoded.streams, decoded.dead_letters) == ([], [])
+    assert (batches_of(decoded), decoded.dead_letters) == ([], [])
 
 
 @pytest.mark.parametrize(("y", "target"), [(True, 1), (False, -1), (1, 1), (-1, -1), (0, -1), (None, 0)])
@@ -164,7 +169,7 @@ def test_keys_name_streams_in_order_of_first_appearance() -> None:
     values = [orjson.dumps({"x": {"a": at + 1}}) for at in range(5)]
     keys = ["søk".encode(), b"mail", None, b"mail", b""]
     decoded = Decoder(1).decode(poll_of(values, keys))
-    assert [stream for stream, _ in decoded.streams] == ["søk", "mail", "default"]
+    assert [stream for stream, _ in batches_of(decoded)] == ["søk", "mail", "default"]
     assert {stream: [row.offset for row in rows] for stream, rows in rows_by_stream(decoded).items()} == {
         "søk": [0],
         "mail": [10, 30],
@@ -174,23 +179,23 @@ def test_keys_name_streams_in_order_of_first_appearance() -> None:
 
 def test_a_refused_record_does_not_count_as_first_appearance() -> None:
     decoded = Decoder(1).decode(poll_of([b'{"x":7}', GOOD, GOOD], [b"late", b"early", b"late"]))
-    assert [stream for stream, _ in decoded.streams] == ["early", "late"]
+    assert [stream for stream, _ in batches_of(decoded)] == ["early", "late"]
 
 
 def test_a_stream_of_refused_records_only_has_no_batch() -> None:
     decoded = Decoder(1).decode(poll_of([b'{"x":7}', GOOD], [b"bad", b"good"]))
-    assert [stream for stream, _ in decoded.streams] == ["good"]
+    assert [stream for stream, _ in batches_of(decoded)] == ["good"]
 
 
 def test_without_a_key_the_partition_tells() -> None:
     decoded = Decoder(4).decode(poll_of([GOOD, GOOD], [None, b""], lane=2))
-    assert [stream for stream, _ in decoded.streams] == ["default-2"]
+    assert [stream for stream, _ in batches_of(decoded)] == ["default-2"]
 
 
 def test_a_stream_a_partition() -> None:
     decoder = Decoder(4, stream="partition")
     decoded = decoder.decode(poll_of([GOOD, GOOD, GOOD], [None, b"mail", b"\xff"], lane=2))
-    assert {stream: len(batch) for stream, batch in decoded.streams} == {"partition-2": 3}
+    assert {stream: len(batch) for stream, batch in batches_of(decoded)} == {"partition-2": 3}
 
 
 def test_a_member_names_the_stream() -> None:
@@ -201,7 +206,7 @@ def test_a_member_names_the_stream() -> None:
         {"stream": "web", "x": {}},
     ]
     decoded = Decoder(2, stream="member").decode(poll_of_records(records, keys=[None] * 4, lane=1))
-    assert {stream: len(batch) for stream, batch in decoded.streams} == {"web": 2, "default-1": 2}
+    assert {stream: len(batch) for stream, batch in batches_of(decoded)} == {"web": 2, "default-1": 2}
 
 
 # What bad records become
@@ -281,7 +286,7 @@ def test_a_bad_record_becomes_a_dead_letter(error_class: str, value: bytes | Non
     neighbours = [row._replace(offset=0, next_offset=0) for row in rows_by_stream(decoded)["mail"]]
     assert neighbours == [row._replace(offset=0, next_offset=0) for row in rows_by_stream(alone)["mail"]]
     assert [row.offset for row in rows_by_stream(decoded)["mail"]] == [0, 20, 30]
-    assert decoded.streams[0][1].names == alone.streams[0][1].names
+    assert batches_of(decoded)[0][1].names == batches_of(alone)[0][1].names
 
 
 @pytest.mark.parametrize("value", [b"1.0", b"2", b'"1"', b"-1.0", b"[]", b"0.0"])
@@ -366,29 +371,16 @@ def test_settings_that_cannot_work_are_refused_at_once(options: dict[str, Any], 
         Decoder(**{"partitions": 1, **options})
 
 
-# What is remembered from poll to poll
-
-
-def test_a_steady_stream_gets_the_very_same_names() -> None:
-    decoder = Decoder(1)
-    first = only_batch(decoder.decode(poll_of_records([{"x": {"a": 1, "b": 2}}])))
-    second = only_batch(decoder.decode(poll_of_records([{"x": {"b": 1}}, {"x": {"a": 1, "b": 3}}])))
-    assert second.names is first.names
-    assert [row.x for row in rows_of(second)] == [(("b", 1.0),), (("a", 1.0), ("b", 3.0))]
-    decoder.decode(poll_of([b'{"x":{"junk":null}}']))
-    assert only_batch(decoder.decode(poll_of_records([{"x": {"a": 1}}]))).names is first.names
-    grown = only_batch(decoder.decode(poll_of_records([{"x": {"c": 1}}])))
-    assert grown.names == ("a", "b", "c")
-    assert first.names == ("a", "b")
+# From poll to poll
 
 
 def test_streams_do_not_share_names() -> None:
     decoded = Decoder(1).decode(poll_of([b'{"x":{"a":1}}', b'{"x":{"b":1}}'], [b"one", b"two"]))
-    assert {stream: batch.names for stream, batch in decoded.streams} == {"one": ("a",), "two": ("b",)}
+    assert {stream: batch.names for stream, batch in batches_of(decoded)} == {"one": ("a",), "two": ("b",)}
 
 
 def test_batches_stay_as_they_were() -> None:
-    """What a decoder goes on remembering is never what it has handed out."""
+    """Columns hold until the next poll, batches made of them for ever."""
     decoder = Decoder(1)
     first = only_batch(decoder.decode(poll_of_records([{"x": {"a": 1}, "id": "e"}])))
     rows = rows_of(first)
@@ -396,32 +388,21 @@ def test_batches_stay_as_they_were() -> None:
     assert rows_of(first) == rows
 
 
-def test_unused_names_never_pile_up() -> None:
+def test_room_is_used_again_and_goes_when_it_is_no_longer_needed() -> None:
     decoder = Decoder(1)
-    for start in range(0, 50_000, 500):
-        records = [{"x": {f"w{start + i + j}": 1 for j in range(5)}} for i in range(0, 500, 5)]
-        batch = only_batch(decoder.decode(poll_of_records(records)))
-        assert len(batch.names) <= 1024 + 500
-    assert decoder._kept_bytes < 1_000_000
-
-
-def test_memory_is_bounded_over_many_names_and_streams(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decode, "_KEPT_BYTES", 200_000)
-    decoder = Decoder(1)
-    for start in range(0, 2000, 50):
-        records = [{"x": {f"{start + i}-{j}": 1 for j in range(20)}} for i in range(50)]
-        decoder.decode(poll_of_records(records, keys=[f"s{start + i}".encode() for i in range(50)]))
-        assert decoder._kept_bytes <= 200_000
-        assert decoder._kept_bytes == sum(names.weight for names in decoder._kept.values())
-    assert 0 < len(decoder._kept) < 100
-    assert "s1999" in decoder._kept
-
-
-def test_a_wide_stream_is_kept_while_it_is_steady() -> None:
-    decoder = Decoder(1)
-    record = {"x": {f"f{i}": i + 1 for i in range(5000)}}
-    first = only_batch(decoder.decode(poll_of_records([record])))
-    assert only_batch(decoder.decode(poll_of_records([record]))).names is first.names
+    small = poll_of([b'{"x":{"a":1}}'])
+    first = columns_of(decoder.decode(small))
+    assert np.shares_memory(first.values, columns_of(decoder.decode(small)).values)
+    wide = {"x": {f"name-{number}": number for number in range(1, 90_001)}}
+    large = columns_of(decoder.decode(poll_of_records([wide] * 12)))
+    assert large.indptr.tolist() == [*range(0, 12 * 90_000 + 1, 90_000)]
+    assert large.values.reshape(12, -1).tolist() == [[*range(1, 90_001)]] * 12
+    held = columns_of(decoder.decode(small)).values.base
+    assert held is not None
+    assert held.nbytes > 8_000_000
+    held = columns_of(decoder.decode(small)).values.base
+    assert held is not None
+    assert held.nbytes < 100_000
 
 
 def test_the_hot_path_imports_without_pydantic() -> None:

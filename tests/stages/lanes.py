@@ -10,8 +10,10 @@ from typing import Any, NamedTuple, cast
 
 import orjson
 
+from sluiceway.flows.select import lane_of
 from sluiceway.operators import registry
 from sluiceway.operators.contract import Learner
+from sluiceway.operators.stages.bank_lane import BankLane
 from sluiceway.operators.stages.emission import Emit
 from sluiceway.operators.stages.lane import Lane
 from sluiceway.operators.stages.stream import StreamConfig
@@ -91,6 +93,11 @@ class Given:
         self.dead_letters += output.dead_letters
 
 
+def new_lane(kind: StreamKind) -> Lane | BankLane:
+    """A lane as a flow makes it."""
+    return lane_of(kind, TOPIC, LANE)
+
+
 class Store:
     """What a lane's commits have left, as a store would hold it."""
 
@@ -99,7 +106,7 @@ class Store:
         self.streams: dict[str, StoredStream] = {}
         self._used: set[tuple[str, int]] = set()
 
-    def commit(self, lane: Lane) -> list[StoredChange]:
+    def commit(self, lane: Lane | BankLane) -> list[StoredChange]:
         changes = lane.changes()
         for name, birth, head, added, dropped in changes:
             stored = self.streams.setdefault(name, StoredStream(birth, head))
@@ -114,15 +121,15 @@ class Store:
         self.position = lane.position
         return changes
 
-    def lane(self, kind: StreamKind) -> Lane:
+    def lane(self, kind: StreamKind) -> Lane | BankLane:
         """One that goes on from here; it shares nothing with the store."""
-        lane = Lane(kind, TOPIC)
+        lane = new_lane(kind)
         copies = {name: StoredStream(one.birth, one.head, dict(one.pieces)) for name, one in self.streams.items()}
         lane.restore(self.position, copies)
         return lane
 
 
-def put_away(lane: Lane, kind: StreamKind) -> Lane:
+def put_away(lane: Lane | BankLane, kind: StreamKind) -> Lane | BankLane:
     """A lane that goes on where a new one, never committed before, has come to."""
     store = Store()
     store.commit(lane)
@@ -131,7 +138,7 @@ def put_away(lane: Lane, kind: StreamKind) -> Lane:
 
 def run(config: StreamConfig, inputs: Sequence[RawPoll], restore_before: Sequence[int] = ()) -> Given:
     """Feed a lane poll by poll, putting it away and waking it up from its store before some of them."""
-    decoder, lane, given, store = Decoder(8), Lane(config, TOPIC), Given(), Store()
+    decoder, lane, given, store = Decoder(8), new_lane(config), Given(), Store()
     for number, raw in enumerate(inputs):
         if number in restore_before:
             store.commit(lane)

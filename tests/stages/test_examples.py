@@ -11,10 +11,21 @@ import pytest
 
 from sluiceway.errors import FlowError
 from sluiceway.operators.stages.emission import Emit
-from sluiceway.operators.stages.lane import Lane
 from sluiceway.operators.stages.stream import StreamConfig
 from sluiceway.schemas.decode import Decoder
-from tests.stages.lanes import LANE, TOPIC, Message, Store, config, message, parsed, poll, polls, put_away, run
+from tests.stages.lanes import (
+    LANE,
+    Message,
+    Store,
+    config,
+    message,
+    new_lane,
+    parsed,
+    poll,
+    polls,
+    put_away,
+    run,
+)
 
 # the truncated perceptron: w += y x where y f <= 0, then all but the k largest |w| are dropped
 PERCEPTRON = "perceptron-truncated"
@@ -139,7 +150,7 @@ def test_new_emission_settings_take_hold_at_a_learnt_row_whatever_the_polls() ->
 
 
 def _store_after(flow: StreamConfig, sent: list[Message]) -> Store:
-    lane, store = Lane(flow, TOPIC), Store()
+    lane, store = new_lane(flow), Store()
     lane.process(Decoder(8).decode(poll(sent)))
     store.commit(lane)
     return store
@@ -216,7 +227,7 @@ def test_where_all_features_are_looked_at_none_is_wanted() -> None:
 
 
 def test_a_lane_refuses_input_that_does_not_go_on_where_it_stands() -> None:
-    lane, decoder = Lane(perceptron(1, Emit()), TOPIC), Decoder(8)
+    lane, decoder = new_lane(perceptron(1, Emit())), Decoder(8)
     lane.process(decoder.decode(poll([message("m", {"x": {}, "y": 1})], 0)))
     before = lane.stream_state("m")
     for wrong in (0, 20):
@@ -230,6 +241,6 @@ def test_a_lane_refuses_input_that_does_not_go_on_where_it_stands() -> None:
 
 
 def test_a_new_lane_starts_wherever_the_flow_does() -> None:
-    lane = Lane(perceptron(1, Emit(every=1)), TOPIC)
+    lane = new_lane(perceptron(1, Emit(every=1)))
     [record] = lane.process(Decoder(8).decode(poll([message("m", {"x": {}, "y": 1})], 500))).selections
     assert orjson.loads(record.value or b"")["source"]["instances"]["offset"] == 510

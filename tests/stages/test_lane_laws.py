@@ -48,7 +48,8 @@ emits = st.builds(
     final=st.booleans(),
     top=st.sampled_from([1, 1000]),
 )
-operators = st.sampled_from(sorted(name for name, entry in registry.OPERATORS.items() if entry.kind == "learner"))
+LEARNERS = sorted(name for name, entry in registry.OPERATORS.items() if entry.kind == "learner")
+operators = st.sampled_from(LEARNERS)
 
 
 @st.composite
@@ -89,6 +90,18 @@ def test_cutting_and_restoring_change_no_byte(
     flow: StreamConfig, sent: list[Message], cuts: list[int], restores: set[int]
 ) -> None:
     assert run(flow, polls(sent, cuts), sorted(restores)) == run(flow, polls(sent, []))
+
+
+@pytest.mark.parametrize("operator", LEARNERS)
+def test_labelled_instances_without_features_change_no_other_stream(operator: str) -> None:
+    """Of a model that has no weight yet, beside one whose weights are of very different sizes."""
+    flow = config(operator, emit=Emit(every=1), scale="none")
+    first = message("b", {"x": {"0": 1e60, "7": 1e60, "free": 1}, "y": 1})
+    empty = message("a", {"x": {}, "y": 1})
+    sent = [first, empty, empty, message("b", {"x": {"free": 1}}), message("b", {"x": {"0": 1}})]
+    got, wanted = run(flow, polls(sent, [])), oracle(flow, sent)
+    assert parsed(got.predictions) == _as_json(wanted.predictions)
+    assert parsed(got.selections) == _as_json(wanted.selections)
 
 
 def test_restoring_changes_no_byte_of_a_growing_model() -> None:

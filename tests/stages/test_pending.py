@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from sluiceway.operators.stages.emission import Emit
-from sluiceway.operators.stages.lane import Lane
 from sluiceway.operators.stages.stream import StreamConfig
 from sluiceway.schemas.decode import Decoder
-from tests.stages.lanes import TOPIC, Given, config, message, parsed, polls, put_away, run
+from tests.stages.lanes import Given, config, message, new_lane, parsed, polls, put_away, run
 
 Records = list[dict[str, Any]]
 
@@ -115,7 +114,7 @@ def test_a_lower_limit_holds_from_the_next_instance_on() -> None:
     waiting: Records = [{"id": name, "x": {"a": 1}} for name in ("p", "q", "r", "s")]
     labels: Records = [{"id": name, "y": 1} for name in ("p", "q", "r", "s")]
     first, second = polls([message("mail", record) for record in waiting + labels], (3,))
-    lane = Lane(limited(3), TOPIC)
+    lane = new_lane(limited(3))
     lane.process(Decoder(8).decode(first))
     lane = put_away(lane, limited(2))
     given = lane.process(Decoder(8).decode(second))

@@ -79,6 +79,18 @@ class BucketQueue(NamedTuple):
     """`log[:head.logged]` of the model: the slots; if `logged` is larger than the log, any slot may be concerned."""
 
 
+@kernel
+def buckets_for(slots: int) -> int:
+    """As in `queue_for`, which compiles nothing."""
+    return min(max(slots // _FILLING, 1), _MOST)
+
+
+@kernel
+def places_for(slots: int) -> int:
+    """Positions in the list."""
+    return slots + slots // 2 + _SPARE * buckets_for(slots)
+
+
 def queue_for(slots: int, log: int) -> BucketQueue:
     """With room for so many slots, and so many in the log; nothing is listed."""
     buckets = min(max(slots // _FILLING, 1), _MOST)
