@@ -16,8 +16,9 @@ from rich.console import Console
 from benchmarks.measure import Result
 
 BENCHMARKS = (
-    "start", "decode", "arrays", "learners", "contenders", "selectors", "flow", "checkpoint", "columns",
-    "streams.many", "streams.names", "streams.polls", "streams.commits", "streams.beside",
+    "start", "decode", "shapes", "arrays", "learners", "contenders", "selectors", "joint", "flow", "watched",
+    "backtest", "checkpoint", "columns", "streams.many", "streams.names", "streams.polls", "streams.commits",
+    "streams.beside", "streams.million",
 )  # fmt: skip
 
 

@@ -1,6 +1,7 @@
-"""Random records, usual and spoilt, read by the decoder's compiled code and by orjson and the rules in Python.
+"""Random records, usual and spoilt, read three ways: by the decoder's compiled code, by orjson and the rules in Python,
+and by orjson and the typed models.
 
-Acceptance, reasons, names and the bits of values must never differ. Run with
+Acceptance, names and the bits of values must never differ, nor the reasons, which the first two give. Run with
 `python -m benchmarks.agreement [records] [seed]`; a million records take some minutes.
 """
 
@@ -9,16 +10,21 @@ from __future__ import annotations
 import json
 import random
 import sys
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
 import orjson
+from pydantic import ValidationError
+from rich.console import Console
+from rich.progress import track
 
 from sluiceway.schemas import decode
 from sluiceway.schemas.decode import Decoder
 from sluiceway.schemas.lane import LaneBatch, RawPoll
 from sluiceway.schemas.read_rows import DONE, ODD, Desk
+from sluiceway.schemas.records import Instance, LaterLabel, Rules, read_instance
 
 POLL = 200
 USUAL_NAMES = ["a", "b", "free", "len", "0", "1", "17", "018", "ß", "日本", "😀", "x", "feature-000123"]
@@ -137,31 +143,130 @@ def content(read: LaneBatch) -> list[Any]:
     return said
 
 
+class Row(NamedTuple):
+    """What a record says to those who learn from it."""
+
+    x: tuple[tuple[bytes, bytes], ...]
+    """Names and the bytes of values, in the record's order."""
+    y: int
+    ts: int
+    id: bytes
+    label_only: bool
+
+
+def rows_of(read: LaneBatch) -> dict[int, Row]:
+    """By offset."""
+    columns = read.columns
+    assert columns is not None
+    text = columns.text.tobytes()
+    rows = {}
+    for row, offset in enumerate(columns.offset.tolist()):
+        features = range(columns.indptr[row], columns.indptr[row + 1])
+        at, size = columns.name_at, columns.name_size
+        x = tuple((text[at[i] : at[i] + size[i]], columns.values[i].tobytes()) for i in features)
+        id_at = columns.id_at[row]
+        id_ = text[id_at : id_at + columns.id_size[row]] if columns.id_size[row] else b""
+        rows[offset] = Row(x, int(columns.y[row]), int(columns.ts[row]), id_, bool(columns.label_only[row]))
+    return rows
+
+
+def row_by_model(value: bytes | None, rules: Rules, *, line: bool) -> Row | None:
+    """What the typed model makes of the record; None = refused."""
+    try:
+        record: Instance | LaterLabel = read_instance(orjson.loads(value or b""), rules, line=line)
+    except (orjson.JSONDecodeError, ValidationError):
+        return None
+    given = record.features(rules.feature_names) if isinstance(record, Instance) else {}
+    x = tuple((name.encode(), np.float64(number).tobytes()) for name, number in given.items())
+    id_ = b"" if record.id is None else str(record.id).encode()
+    return Row(x, target_of(record.y, rules), record.ts or 0, id_, isinstance(record, LaterLabel))
+
+
+def target_of(y: Any, rules: Rules) -> int:
+    if y is None:
+        return 0
+    if rules.classes is None:
+        return 1 if y == 1 else -1
+    place = [(type(label), label) for label in rules.classes].index((type(y), y))
+    return (-1, 1)[place] if len(rules.classes) == 2 else place + 1
+
+
 def read_nothing(desk: Any, stop: int) -> int:
     return ODD if desk[Desk.NEXT_RECORD] < stop else DONE
 
 
-def main(records: int, seed: int) -> None:
-    rng = random.Random(seed)
-    decoders = [(Decoder(2, **rules), Decoder(2, **rules)) for rules in RULES]
-    different = refused = by_hand = 0
-    for done in range(0, records, POLL):
-        labels = RULES[done // POLL % len(RULES)].get("classes", [True, False, 1, 0, -1, None])
-        values: list[bytes | None] = [written(rng, labels) if rng.random() < 0.999 else None for _ in range(POLL)]
+@dataclass(slots=True)
+class Found:
+    """How often the readers disagreed, and what kind of records it was tried on."""
+
+    records: int = 0
+    refused: int = 0
+    by_hand: int = 0
+    differ_from_rules: int = 0
+    differ_from_models: int = 0
+
+    @property
+    def differences(self) -> int:
+        return self.differ_from_rules + self.differ_from_models
+
+
+class Readers:
+    """The readers under one set of rules; they see the same polls."""
+
+    def __init__(self, given: dict[str, Any]) -> None:
+        self._labels = given.get("classes", [True, False, 1, 0, -1, None])
+        self._line = given.get("stream") == "member"
+        self._rules = Rules(**{name: value for name, value in given.items() if name != "stream"})
+        self._compiled, self._parsing = Decoder(2, **given), Decoder(2, **given)
+
+    def compare(self, rng: random.Random, count: int, found: Found) -> None:
+        """A poll of random records; what the readers do not agree on is printed."""
+        values: list[bytes | None] = [
+            written(rng, self._labels) if rng.random() < 0.999 else None for _ in range(count)
+        ]
         keys = [b"mail" if rng.random() < 0.8 else rng.choice(KEYS) for _ in values]
-        poll = RawPoll(0, 0, POLL, False, keys, values, list(range(POLL)), list(range(1, POLL + 1)))
-        reading, parsing = decoders[done // POLL % len(RULES)]
-        with patch.object(reading, "_add_json", wraps=reading._add_json) as called:  # noqa: SLF001  # to count
-            ours = reading.decode(poll)
-            said = content(ours)
-        by_hand += called.call_count
-        refused += len(ours.dead_letters)
+        poll = RawPoll(0, 0, count, False, keys, values, list(range(count)), list(range(1, count + 1)))
+        with patch.object(self._compiled, "_add_json", wraps=self._compiled._add_json) as called:  # noqa: SLF001
+            ours = self._compiled.decode(poll)
+            said, rows = content(ours), rows_of(ours)
+        found.records += count
+        found.refused += len(ours.dead_letters)
+        found.by_hand += called.call_count
         with patch.object(decode, "read_rows", read_nothing):
-            if content(parsing.decode(poll)) != said:
-                different += 1
-                print(f"a poll differs: seed {seed}, records {done} to {done + POLL}", flush=True)
-    print(f"{records} records, {refused} refused, {by_hand} not by compiled code alone: {different} polls differ")
-    sys.exit(different > 0)
+            theirs = self._parsing.decode(poll)
+            if content(theirs) != said:
+                there, letters = rows_of(theirs), {letter.offset: letter for letter in theirs.dead_letters}
+                here = {letter.offset: letter for letter in ours.dead_letters}
+                differing = [
+                    at for at in range(count) if rows.get(at) != there.get(at) or here.get(at) != letters.get(at)
+                ]
+                found.differ_from_rules += max(len(differing), 1)
+                print("compiled code and the rules in Python differ on", [values[at] for at in differing], flush=True)
+        for at, value in enumerate(values):
+            named = self._line or keys[at] != b"\xff"
+            expected = row_by_model(value, self._rules, line=self._line) if named else None
+            if rows.get(at) != expected:
+                found.differ_from_models += 1
+                print("compiled code and the typed models differ on", value, flush=True)
+
+
+def differences(records: int, seed: int, *, show: bool = False) -> Found:
+    rng, found = random.Random(seed), Found()
+    readers = [Readers(rules) for rules in RULES]
+    polls = range(0, records, POLL)
+    for start in track(polls, f"seed {seed}", console=Console(stderr=True), disable=not show):
+        readers[start // POLL % len(readers)].compare(rng, min(POLL, records - start), found)
+    return found
+
+
+def main(records: int, seed: int) -> None:
+    found = differences(records, seed, show=True)
+    print(
+        f"{found.records:,} records (seed {seed}): {found.refused:,} refused, {found.by_hand:,} not by compiled code"
+        f" alone; {found.differ_from_rules} differ from orjson and the rules in Python,"
+        f" {found.differ_from_models} from orjson and the typed models"
+    )
+    sys.exit(found.differences > 0)
 
 
 if __name__ == "__main__":

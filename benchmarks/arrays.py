@@ -14,6 +14,7 @@ import numpy as np
 
 from benchmarks.measure import Result, cpu_seconds_of, median
 from sluiceway.operators import registry
+from sluiceway.operators.kinds.learner import LEARNER
 from sluiceway.schemas.batch import InstanceBatch
 
 ROWS, BATCHES, ROUNDS = 1000, 20, 15
@@ -37,7 +38,7 @@ def batches(names: int, non_zeros: int) -> list[InstanceBatch]:
 
 def learning(name: str, params: dict[str, Any], given: list[InstanceBatch]) -> Callable[[], None]:
     learner: Any = registry.learner(name)
-    learner.warm_up()
+    learner.compile()
     model = learner(**params)
 
     def run() -> None:
@@ -52,7 +53,7 @@ def main(rounds: int = ROUNDS) -> list[Result]:
     few, many = batches(*FEW), batches(*MANY)
     runs: dict[tuple[str, str, int], Callable[[], None]] = {}
     for name, entry in registry.OPERATORS.items():
-        if entry.kind == "learner":
+        if entry.kind is LEARNER:
             params = {"k": 10} if registry.needs(name, "k") else {}
             runs[name, "10" if params else "", FEW[1]] = learning(name, params, few)
     for k in (10, 100, 3000):

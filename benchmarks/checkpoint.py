@@ -154,18 +154,22 @@ def _restored(bootstrap: str, topics: Topics) -> Result:
         first = cpu_seconds() - used, time.monotonic() - began
         used, began = cpu_seconds(), time.monotonic()
         restored = lane.open()
-        assert len(restored.streams) == size
+        assert restored.asleep.next_birth == size
         result.rows.append(
             {
                 "streams": float(size),
                 "s": time.monotonic() - began,
                 "CPU s": cpu_seconds() - used,
-                "MB of states": sum(stream.size for stream in restored.streams.values()) / 1e6,
+                "MB of states": _size(restored) / 1e6,
                 "s to commit all of them": first[1],
                 "CPU s to commit all of them": first[0],
             }
         )
     return result
+
+
+def _size(restored: Restored) -> int:
+    return sum(stream.size for stream in restored.asleep.born(0, restored.asleep.next_birth).values())
 
 
 def _large(bootstrap: str, topics: Topics) -> Result:
@@ -177,7 +181,7 @@ def _large(bootstrap: str, topics: Topics) -> Result:
         changes, commit = _timed(lane.commit)
         size = sum(change.size for change in changes)
         restored, restore = _timed(lane.open)
-        assert sum(stream.size for stream in restored.streams.values()) == size
+        assert _size(restored) == size
         result.rows.append(
             {"features": float(features), "MB": size / 1e6, "s to commit": commit, "s to restore": restore}
         )

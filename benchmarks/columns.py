@@ -169,7 +169,7 @@ def flow(given: dict[str, Any]) -> dict[str, Any]:
             "operator": {"name": "saola"},
         }
     )
-    Saola.warm_up()
+    Saola.compile()
     used: list[float] = []
     _watch(running, used)
     running.run(settings, create_topics=True)

@@ -18,7 +18,6 @@ Vowpal Wabbit is asked where it is installed, which `make` does wherever there i
 
 from __future__ import annotations
 
-import inspect
 import statistics
 from collections.abc import Callable
 from functools import partial
@@ -34,6 +33,7 @@ from sklearn.linear_model import SGDClassifier
 from benchmarks.learners import NON_ZEROS, ROWS, numbered
 from benchmarks.measure import Result, cpu_seconds_of
 from sluiceway.operators import registry
+from sluiceway.operators.kinds.learner import LEARNER
 from sluiceway.operators.learners.dense import DenseLearner
 from sluiceway.schemas.batch import InstanceBatch
 
@@ -73,7 +73,7 @@ def labelled(names: tuple[str, ...], batches: int, *, zipf: bool) -> list[Instan
 
 def learns_from_errors(name: str) -> bool:
     """By default, but not of necessity."""
-    trigger = inspect.signature(registry.OPERATORS[name].cls).parameters.get("trigger")
+    trigger = registry.parameters(name).get("trigger")
     return trigger is not None and trigger.default == "error"
 
 
@@ -280,8 +280,8 @@ def main() -> list[Result]:
             growing.extend(f"{name} ({ratio:.2f})" for ratio in grows if ratio > MOST)
 
     for name, entry in registry.OPERATORS.items():
-        if entry.kind == "learner":
-            entry.cls.warm_up()
+        if entry.kind is LEARNER:
+            entry.cls.compile()
             add(
                 name,
                 ours(name, few),

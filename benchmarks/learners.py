@@ -115,7 +115,7 @@ def growth_of_memory() -> float:
 
 def main() -> list[Result]:
     """A row a figure: what, value, target, whether it is met."""
-    OFS.warm_up()
+    OFS.compile()
     few = batches(numbered(10_000), 21)
     many = batches(numbered(1_000_000), 21)
     shares: list[float] = []

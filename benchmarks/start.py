@@ -48,7 +48,7 @@ def _cold() -> Result:
         result.rows.append(
             {
                 "operator": name,
-                "kind": entry.kind,
+                "kind": entry.kind.name,
                 "nothing compiled": cold,
                 "all compiled": cached,
                 f"at most {COLD_TARGET:g}": "yes" if cold <= COLD_TARGET else "NO",
@@ -74,9 +74,9 @@ def use_once(name: str) -> None:
 
     kind = registry.get(name).kind
     sections: dict[str, dict[str, Any]] = {"emit": {"every": 10, "on_change": True}}
-    if kind == "learner":
+    if "predictions" in kind.writes:
         sections["topics"] = {"predictions": "kafka://nowhere:9092/predictions"}
-    if kind == "column-selector":
+    if kind.reads == "features":
         sections = {"window": {"size": 20}}
     SELECTING.prepare(flow_settings(operator(name), **sections), None)
     given, keys = values(numbered(PRESENT), count=100), [b"one", b"other"] * 50

@@ -9,9 +9,6 @@ Nothing is kept in the store but the position: when a lane is opened the selecti
 
 from __future__ import annotations
 
-import json
-import re
-import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,12 +20,12 @@ import orjson
 
 from sluiceway.errors import SettingsError
 from sluiceway.flows.joined import JoinedPoll, JoinedReader, KafkaProgress, Looking, Selection, StoreProgress
-from sluiceway.flows.lane_run import Processor
+from sluiceway.flows.parts import Opening, OpenReader, Processor
 from sluiceway.flows.preflight import Surroundings
 from sluiceway.flows.progress import Progress
+from sluiceway.flows.rewritten import rewritten
 from sluiceway.flows.select import decoding
 from sluiceway.flows.settings import APPLY, MAX_NAME, FlowSection, Settings
-from sluiceway.flows.work import OpenReader
 from sluiceway.schemas import decode
 from sluiceway.schemas.lane import LaneBatch, LaneOutput, OutRecord, RawPoll
 from sluiceway.schemas.state import StoredChange
@@ -41,11 +38,7 @@ from sluiceway.topics.reader import Reader, open_reader
 from sluiceway.topics.state_topic import StateTopic
 from sluiceway.topics.store import Restored
 from sluiceway.topics.url import DirectoryTopic, KafkaTopic, Topic
-
-LONG_NUMBER = re.compile(rb"\d{19}")
-"""What may not fit into 64 bits."""
-READ_DEPTH = 1024
-"""How deeply nested a record may be to be read at all."""
+from sluiceway.wording import counted
 
 
 class ApplySettings(Settings):
@@ -127,14 +120,15 @@ class Applying:
         look_at = _refuse_unfit(settings, around)
         flow, selections = settings.selecting_flow, settings.selections
 
-        def open_joined(lane: int, start: int, stop: int | None) -> Reader:
+        def open_joined(opening: Opening) -> Reader:
+            lane = opening.lane
             selected: Reader
             if isinstance(selections, KafkaTopic):
                 low = first_offset(selections, settings.kafka, lane)
                 selected = KafkaReader(selections, settings.kafka, lane, low, None)
             else:
                 selected = DirectoryReader(selections, lane, 0, None)
-            instances = open_reader(settings.source, settings.kafka, lane, start, stop)
+            instances = open_reader(settings.source, settings.kafka, lane, *opening.span(settings.source_role))
             return JoinedReader(flow, lane, instances, selected, look_at(lane), partial(progress.tell, lane))
 
         return open_joined
@@ -185,7 +179,8 @@ def _refuse_unfit(settings: ApplySettings, around: Surroundings) -> Callable[[in
         raise SettingsError("to be applied, instances and selections must both lie on Kafka or both in directories")
     if count < around.lanes:
         raise SettingsError(
-            f"topic {selections.name!r} (selections) has {count} partitions, the input has {around.lanes}: they are not"
+            f"topic {selections.name!r} (selections) has {counted(count, 'partition')}, the input has"
+            f" {around.lanes}: they are not"
             f" of one flow"
         )
     return look_at
@@ -216,8 +211,12 @@ class Applier:
         self._feature_names = feature_names
         self._selected: dict[str, deque[Selection]] = {}
 
+    wants_commit = unfinished = False
+
     def changes(self) -> Sequence[StoredChange]:
         return ()
+
+    def close(self) -> None: ...
 
     def process(self, decoded: tuple[RawPoll, LaneBatch]) -> AppliedOutput:
         poll, batch = decoded
@@ -227,6 +226,7 @@ class Applier:
             known.extend(selection for selection in news if not known or selection.version > known[-1].version)
         output = AppliedOutput(poll.lane, poll.start, poll.stop, poll.end)
         output.applied = list(self._applied(poll, batch, selected))
+        output.instances = 0 if batch.columns is None else len(batch.columns)
         return output
 
     def _applied(
@@ -246,7 +246,7 @@ class Applier:
                 stream = streams[offset]
                 current = _current(selected.get(stream), offset)
                 change = partial(self._reduced, stream=stream, current=current, lane=poll.lane, offset=offset)
-                yield OutRecord(offset, key, _rewritten(value, record, change))
+                yield OutRecord(offset, key, rewritten(value, record, change))
 
     def _reduced(
         self, record: dict[str, Any], stream: str, current: Selection | None, lane: int, offset: int
@@ -266,21 +266,6 @@ class Applier:
         record["x"] = {name: number for name, number in x.items() if name in kept}
         record["selection"] = selection
         return record
-
-
-def _rewritten(value: bytes, record: dict[str, Any], change: Callable[[dict[str, Any]], dict[str, Any]]) -> bytes:
-    """A record with a change, else as it came: also where orjson would shorten an integer, or not write it again."""
-    if LONG_NUMBER.search(value) is None:
-        try:
-            return orjson.dumps(change(record))
-        except orjson.JSONEncodeError:
-            pass  # it is nested more deeply than orjson writes, though not than it reads
-    usual = sys.getrecursionlimit()
-    sys.setrecursionlimit(usual + READ_DEPTH)
-    try:
-        return json.dumps(change(json.loads(value)), separators=(",", ":"), ensure_ascii=False).encode()
-    finally:
-        sys.setrecursionlimit(usual)
 
 
 def _current(known: deque[Selection] | None, offset: int) -> Selection | None:

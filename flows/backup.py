@@ -13,6 +13,7 @@ from sluiceway.flows.reach import Reached, refuse_foreign, refuse_running
 from sluiceway.topics.backup_files import Manifest, begin, finish, read_lane, read_manifest, write_lane
 from sluiceway.topics.state_records import Contents
 from sluiceway.topics.store import BelongsTo, first_difference
+from sluiceway.wording import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,8 @@ def restore(reached: Reached, directory: Path, step: Callable[[], None]) -> Mani
         )
     if len(manifest.lanes) != reached.input.partitions:
         raise SettingsError(
-            f"{directory} has {len(manifest.lanes)} lanes, but the input has {reached.input.partitions} partitions:"
+            f"{directory} has {counted(len(manifest.lanes), 'lane')}, but the input has"
+            f" {counted(reached.input.partitions, 'partition')}:"
             f" keys have moved; nothing was restored"
         )
     refuse_running(reached)

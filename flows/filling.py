@@ -1,18 +1,19 @@
-"""Putting a whole state where a flow has none: what restoring and forking end with."""
+"""Putting a whole state where a flow has none: what restoring, forking and promoting end with."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sluiceway.errors import FlowError, SettingsError
 from sluiceway.flows.preflight import make_state_topic
 from sluiceway.flows.reach import Reached, kafka_store, refuse_running
-from sluiceway.topics import groups
+from sluiceway.schemas.lane import LaneOutput
+from sluiceway.topics import groups, kafka
 from sluiceway.topics.directory_store import DirectoryStore, lane_path, write_new
 from sluiceway.topics.kafka_store import KafkaLane, KafkaStore
 from sluiceway.topics.offsets import Offsets
@@ -28,14 +29,25 @@ def refuse_state(reached: Reached) -> None:
         )
 
 
-def fill(reached: Reached, lanes: Sequence[Contents], step: Callable[[], None]) -> None:
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Records that become visible together with a state on Kafka: a lane's output each."""
+
+    outputs: Sequence[LaneOutput] = ()
+    topics: Mapping[str, kafka.TopicInfo] = field(default_factory=dict)
+    """Where they go, by what they are."""
+
+
+def fill(
+    reached: Reached, lanes: Sequence[Contents], step: Callable[[], None], words: Words | None = None
+) -> None:
     """Make the flow's state what `lanes` say, all of it or nothing; `step` is called for each lane."""
     refuse_running(reached)
     refuse_state(reached)
     if isinstance(reached.settings.state, DirectoryTopic):
         _fill_directory(reached, lanes, step)
     else:
-        _fill_topic(reached, lanes, step)
+        _fill_topic(reached, lanes, step, words or Words())
 
 
 def _fill_directory(reached: Reached, lanes: Sequence[Contents], step: Callable[[], None]) -> None:
@@ -68,20 +80,22 @@ def _sync(directory: Path) -> None:
         os.close(handle)
 
 
-def _fill_topic(reached: Reached, lanes: Sequence[Contents], step: Callable[[], None]) -> None:
+def _fill_topic(reached: Reached, lanes: Sequence[Contents], step: Callable[[], None], words: Words) -> None:
     """One transaction a lane, each by the lane's own producer, so that whoever opens it meanwhile fences this one.
 
     They are committed one after the other at the end. Before that the flow's group is told the positions: a lane that
     has none but whose group has one is refused by `run`, so a death between two commits is not taken for a new flow.
     """
     settings = reached.settings
-    store = kafka_store(settings, make_state_topic(settings, len(lanes)), reached.belongs_to)
+    store = kafka_store(settings, make_state_topic(settings, len(lanes)), reached.belongs_to, words.topics)
     with ExitStack() as stack:
         filled: list[KafkaLane] = []
         for number, contents in enumerate(lanes):
             lane = KafkaLane(number, store, lambda: True)
             stack.callback(lane.close)
             lane.fill(contents)
+            if words.outputs:
+                lane.write(words.outputs[number])
             filled.append(lane)
             step()
         _tell_group(reached, lanes)
@@ -102,13 +116,10 @@ def _fill_topic(reached: Reached, lanes: Sequence[Contents], step: Callable[[], 
 def _tell_group(reached: Reached, lanes: Sequence[Contents]) -> None:
     settings, source = reached.settings, reached.settings.source
     if isinstance(source, KafkaTopic):
-        reads = settings.source_role
         told = {
-            number: contents.commit.positions[reads]
-            for number, contents in enumerate(lanes)
-            if contents.commit is not None and reads in contents.commit.positions
+            number: contents.commit.positions for number, contents in enumerate(lanes) if contents.commit is not None
         }
-        with closing(Offsets(reached.flow, source.bootstrap, settings.kafka, source.name)) as offsets:
+        with closing(Offsets(reached.flow, source.bootstrap, settings.kafka, settings.read_names)) as offsets:
             offsets.tell_all(told)
 
 

@@ -80,7 +80,12 @@ def flow_report(reached: Reached, step: Callable[[], None], *, most_streams: int
     runs = [found.run for found in contents if found.run is not None]
     run = max(runs, key=lambda each: each.number, default=None)
     belongs: Mapping[str, Any] = next((found.commit.belongs_to for found in contents if found.commit is not None), {})
-    every = [(lane, name, stored) for lane, found in enumerate(contents) for name, stored in found.streams.items()]
+    every = [
+        (lane, name, stored, found.commit)
+        for lane, found in enumerate(contents)
+        if found.commit is not None
+        for name, stored in found.streams.items()
+    ]
     return FlowReport(
         flow=reached.flow,
         state=str(reached.settings.state),
@@ -93,7 +98,7 @@ def flow_report(reached: Reached, step: Callable[[], None], *, most_streams: int
             _lane(lane, found, run, owned(lane, found.opened), ends.get(lane), reached.settings.source_role)
             for lane, found in enumerate(contents)
         ],
-        streams=[report(lane, name, stored, belongs) for lane, name, stored in every[:most_streams]],
+        streams=[report(*each) for each in every[:most_streams]],
         stream_count=len(every),
     )
 
@@ -104,7 +109,7 @@ def stream_in_full(reached: Reached, stream: str, step: Callable[[], None]) -> M
     for lane, found in enumerate(contents):
         if stream in found.streams:
             assert found.commit is not None
-            return model_report(lane, stream, found.streams[stream], found.commit.belongs_to)
+            return model_report(lane, stream, found.streams[stream], found.commit)
     names = [name for found in contents for name in found.streams]
     near = get_close_matches(stream, names, n=1, cutoff=0.5)
     some = ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")

@@ -15,6 +15,7 @@ from sluiceway.topics.directory import create_directory_topic, whole_size
 from sluiceway.topics.state_records import CommitRecord, Contents, RunRecord
 from sluiceway.topics.store import BelongsTo, first_difference
 from sluiceway.topics.url import DirectoryTopic
+from sluiceway.wording import counted
 
 
 def fork(old: Reached, new: Reached, step: Callable[[], None]) -> list[Contents]:
@@ -25,10 +26,11 @@ def fork(old: Reached, new: Reached, step: Callable[[], None]) -> list[Contents]
     refuse_running(new)
     refuse_state(new)
     copy = read_all(old, step)
-    _refuse_other_models(old, new, copy.belongs_to)
+    refuse_other_models(repr(old.flow), repr(new.flow), {**copy.belongs_to, "flow": new.flow}, new.belongs_to)
     if len(copy.lanes) != new.input.partitions:
         raise SettingsError(
-            f"{old.flow!r} has {len(copy.lanes)} lanes, but the input has {new.input.partitions} partitions: keys have"
+            f"{old.flow!r} has {counted(len(copy.lanes), 'lane')}, but the input has"
+            f" {counted(new.input.partitions, 'partition')}: keys have"
             f" moved, and its models cannot go on"
         )
     _make_directories(new)
@@ -48,8 +50,9 @@ def _refuse_shared(old: Reached, new: Reached) -> None:
             raise SettingsError(f"both flows write {topic} ({name}): a directory has one writer, name another one")
 
 
-def _refuse_other_models(old: Reached, new: Reached, found: BelongsTo) -> None:
-    difference = first_difference({**found, "flow": new.flow}, new.belongs_to)
+def refuse_other_models(old: str, new: str, found: BelongsTo, wanted: BelongsTo) -> None:
+    """What models depend on must be the same wherever they go on."""
+    difference = first_difference(found, wanted)
     if difference is None:
         return
     name, was, now = difference
@@ -58,9 +61,9 @@ def _refuse_other_models(old: Reached, new: Reached, found: BelongsTo) -> None:
         if inner is not None:
             name, was, now = f"operator.{inner[0]}", inner[1], inner[2]
     raise SettingsError(
-        f"{old.flow!r} was made with {name.replace('_', ' ')} = {orjson.dumps(was).decode()}, {new.flow!r} has"
-        f" {orjson.dumps(now).decode()}: its models would be others; a fork may differ in outputs, emission and topics,"
-        f" not in that"
+        f"{old} was made with {name.replace('_', ' ')} = {orjson.dumps(was).decode()}, {new} has"
+        f" {orjson.dumps(now).decode()}: its models would be others; outputs, emission and topics may differ, that may"
+        f" not"
     )
 
 
@@ -81,11 +84,12 @@ def _first(lane: int, contents: Contents, new: Reached) -> Contents:
     positions = {} if commit is None else commit.positions
     if reads not in positions:
         # where the old flow would begin to read it was decided at the start of its run
-        positions = _decided(lane, contents.run, reads)
+        positions = decided(lane, contents.run, reads)
     sizes = {topic.identity: 0 for topic in new.settings.outputs.values() if isinstance(topic, DirectoryTopic)}
     before = CommitRecord.of(RunRecord.none(), positions, new.belongs_to, sizes, final=False)
     return replace(contents, opened=None, run=None, commit=before)
 
 
-def _decided(lane: int, run: RunRecord | None, reads: str) -> dict[str, int]:
+def decided(lane: int, run: RunRecord | None, reads: str) -> dict[str, int]:
+    """Where a lane without a commit begins."""
     return {} if run is None or lane >= len(run.bounds) else {reads: run.bounds.starts[lane]}

@@ -20,6 +20,7 @@ from sluiceway.errors import FlowError, SettingsError
 from sluiceway.flows.lane_run import Item
 from sluiceway.flows.preflight import look_around
 from sluiceway.flows.process import DEFAULT_INTERVAL, EndedError, assemble
+from sluiceway.flows.progress import Progress
 from sluiceway.flows.select import SELECTING
 from sluiceway.flows.settings import Settings
 from sluiceway.flows.sink import LaneSink
@@ -42,9 +43,17 @@ def build(settings: Settings | Path | str) -> Dataflow:
     around = look_around(settings)
     SELECTING.prepare(settings, None)
     watch = TopicsWatch(settings, around)
+    progress = Progress()
+    dead_letters = progress.dead_letters
+    dead_letters.limit = settings.dead_letter_limit
     try:
         process = assemble(
-            settings, around, SELECTING, interval=DEFAULT_INTERVAL, stopping=lambda: watch.change is not None
+            settings,
+            around,
+            SELECTING,
+            interval=DEFAULT_INTERVAL,
+            stopping=lambda: watch.change is not None or dead_letters.too_many is not None,
+            progress=progress,
         )
     except EndedError:
         print(f"{settings.flow.name}: this flow has come to the end of its input already", file=sys.stderr)
@@ -54,6 +63,7 @@ def build(settings: Settings | Path | str) -> Dataflow:
         if watch.change is not None:
             raise FlowError(watch.change.sentence)
         raise_problems(process)
+        dead_letters.refuse_too_many(settings.flow.name, settings.verb)
 
     return dataflow(settings, process, SELECTING.decode(settings, around), SELECTING, tell)
 
@@ -92,6 +102,8 @@ def _process(item: Item, decoded: Any) -> Any:
     assert item.attempt.opened is not None
     processor = item.attempt.opened.processor
     output = processor.process(decoded)
+    item.attempt.dead_letters.note(item.attempt.lane, len(item.content.values), output.dead_letters)
+    output.records = len(item.content.values)
     return output, processor.changes() if item.barrier else None
 
 

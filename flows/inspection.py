@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from sluiceway.errors import FlowError, SettingsError
+from sluiceway.schemas.encode import ERROR_HEADER
 from sluiceway.topics import kafka
 from sluiceway.topics.directory import partition_count, partition_path
 from sluiceway.topics.url import DirectoryTopic, Topic
@@ -25,6 +26,11 @@ class RecordReport:
     value: str | None
     ts: int | None = None
     """The message's own time, on Kafka."""
+    headers: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_dead_letter(self) -> bool:
+        return ERROR_HEADER + "class" in self.headers or (self.value or "").startswith('{"error":{"class":')
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,12 @@ class TopicReport:
     kind: str
     """"kafka" or "directory"."""
     partitions: list[PartitionReport] = field(default_factory=list)
+
+    @property
+    def has_dead_letters(self) -> bool:
+        """By the first and the last records alone."""
+        records = (record for each in self.partitions for record in (each.first, each.last))
+        return any(record is not None and record.is_dead_letter for record in records)
 
 
 def read_topic(topic: Topic, settings: kafka.Config) -> TopicReport:
@@ -106,7 +118,8 @@ def _read(
             if message.error() is not None:
                 return first, last
             _, ts = message.timestamp()
-            last = RecordReport(message.offset() or 0, _text(message.key()), _text(message.value()), ts)
+            headers = {name: _text(value) or "" for name, value in dict(message.headers() or ()).items()}
+            last = RecordReport(message.offset() or 0, _text(message.key()), _text(message.value()), ts, headers)
             first = first or last
             if stop_at_first:
                 return first, last

@@ -60,7 +60,7 @@ class KafkaProgress:
         self._consumer = kafka.new_consumer(
             kafka.client_config(
                 selections.bootstrap,
-                {**state.config, "group.id": "sluiceway-reader"},
+                {**state.config, "group.id": kafka.READERS},
                 enable_auto_commit=False,
                 isolation_level="read_uncommitted",
             )

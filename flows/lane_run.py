@@ -10,21 +10,23 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from sluiceway.errors import ReopenError, SluicewayError, UnreachableError
 from sluiceway.flows.pace import Pace
-from sluiceway.flows.progress import LaneProgress, Progress
+from sluiceway.flows.parts import Opening, Parts, Processor
+from sluiceway.flows.progress import LaneProgress
+from sluiceway.flows.state_size import StateSize
+from sluiceway.flows.tally import Tally
 from sluiceway.schemas.lane import LaneOutput, RawPoll
 from sluiceway.schemas.state import StoredChange
 from sluiceway.topics.bounds import RECORDS_A_POLL
 from sluiceway.topics.kafka_writer import BYTES_A_SECOND, CALL_SECONDS
 from sluiceway.topics.reader import Reader
-from sluiceway.topics.store import LaneStore, Restored, Wanted
+from sluiceway.topics.store import LaneStore
 
 logger = logging.getLogger("sluiceway.lane")
 
@@ -36,33 +38,10 @@ REOPEN_SECONDS = (0.2, 10.0)
 """The first and the longest pause before a lane is opened again."""
 BUFFERED_BYTES = 64 << 20
 """Output that waits for a commit to end; then the lane stops reading."""
+SLOW_COMMIT_SECONDS = 5.0
+"""A commit that takes longer is worth a word."""
 DAY = 86_400.0
 """An idle lane commits once a day: what a broker keeps of it expires after seven."""
-
-
-class Processor(Protocol):
-    """What a lane does with decoded polls."""
-
-    def process(self, batch: Any) -> LaneOutput: ...
-
-    def changes(self) -> Sequence[StoredChange]:
-        """Of the streams touched since the last call."""
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What lanes are made of."""
-
-    store: Callable[[int, Callable[[], bool]], LaneStore]
-    wanted: Wanted
-    reads: str
-    """What the flow reads, as commit records name it."""
-    reader: Callable[[int, int, int | None], Reader]
-    """Of a lane, from where to where."""
-    processor: Callable[[int, Restored], Processor]
-    interval: float
-    """Seconds between commits."""
-    progress: Progress
 
 
 class Item(NamedTuple):
@@ -79,6 +58,8 @@ class Job(NamedTuple):
     changes: Sequence[StoredChange] | None
     """With a barrier: the states to commit."""
     size: int
+    tally: Tally
+    """With a barrier: what was given since the last one."""
 
 
 class Opened(NamedTuple):
@@ -87,6 +68,7 @@ class Opened(NamedTuple):
     """The lane was done with this run already."""
     reader: Reader
     processor: Processor
+    state: StateSize
 
 
 class Attempt:
@@ -94,12 +76,13 @@ class Attempt:
 
     def __init__(self, lane: int, parts: Parts) -> None:
         self.lane = lane
+        self.dead_letters = parts.progress.dead_letters
         self.live = True
         """False: whatever is still on its way through the steps is dropped."""
         self.opened: Opened | None = None
         self.problem: BaseException | None = None
         self.commits = 0
-        self.committed_at = time.monotonic()
+        self.began = self.committed_at = time.monotonic()
         self.pace = Pace(parts.interval)
         self._parts = parts
         self._jobs: SimpleQueue[Job | str | None] = SimpleQueue()
@@ -107,6 +90,8 @@ class Attempt:
         self._bytes = 0
         self._barriers = 0
         self._jobs_left = 0
+        self._tally = Tally()
+        """Since the last barrier."""
         self._deadline: float | None = None
         self._allowed = 0.0
         threading.Thread(target=self._work, name=f"lane-{lane}", daemon=True).start()
@@ -120,7 +105,10 @@ class Attempt:
             self._jobs_left += 1
 
     def deliver(self, output: LaneOutput, changes: Sequence[StoredChange] | None) -> None:
-        job = Job(output, changes, _size(output))
+        self._tally.take(output)
+        job = Job(output, changes, _size(output), self._tally)
+        if changes is not None:
+            self._tally = Tally()
         if job.size == 0 and changes is None:  # most polls give nothing: not worth waking a thread
             self._done(job)
             return
@@ -178,10 +166,9 @@ class Attempt:
         positions: Mapping[str, int] = {} if commit is None else commit.positions
         processor = parts.processor(lane, restored)
         self._alive()
-        start = positions.get(parts.reads, run.bounds.starts[lane])
-        stop = run.bounds.stops[lane]
         ended = commit is not None and commit.final and commit.run == run.number
-        return Opened(run.number, ended, parts.reader(lane, start, stop), processor)
+        size = StateSize.of(restored.asleep)
+        return Opened(run.number, ended, parts.reader(Opening(lane, positions, run.bounds, processor)), processor, size)
 
     def _serve(self, store: LaneStore) -> None:
         while True:
@@ -206,10 +193,19 @@ class Attempt:
             if job.changes is None:
                 return
             began = time.monotonic()
-            store.commit({self._parts.reads: job.output.stop}, job.changes, final=job.output.end)
+            store.commit(job.output.positions(self._parts.reads), job.changes, final=job.output.end)
             self.committed_at = time.monotonic()
             self.pace.took(self.committed_at - began)
             self.commits += 1
+            if self.live:
+                self._tell_of_commit(job, job.changes, self.committed_at - began)
+
+    def _tell_of_commit(self, job: Job, changes: Sequence[StoredChange], seconds: float) -> None:
+        assert self.opened is not None
+        self.opened.state.changed(changes)
+        self._parts.progress.committed(self.lane, job.output.stop, job.tally, seconds)
+        if seconds > SLOW_COMMIT_SECONDS:
+            logger.warning("lane %d: a commit took %.1f s", self.lane, seconds)
 
     def _last_word(self) -> str | None:
         while isinstance(job := self._jobs.get(), Job):
@@ -219,6 +215,7 @@ class Attempt:
     def _end_with(self, store: LaneStore | None, reason: str | None) -> None:
         with self._within(CALL_SECONDS), suppress(Exception):  # it is over: there is nobody left to tell
             if self.opened is not None:
+                self.opened.processor.close()
                 self.opened.reader.close()
             if store is not None:
                 if reason is not None:
@@ -261,6 +258,7 @@ class LaneRun:
         self._reopen_at = 0.0
         self._pause = REOPEN_SECONDS[0]
         self._progress: LaneProgress | None = None
+        parts.progress.await_opening(lane)
         self._begin()
 
     def _begin(self) -> None:
@@ -303,24 +301,27 @@ class LaneRun:
             self._take(attempt, stopping)
             return None
         if self._closing:
-            if attempt.idle and attempt.problem is None:
-                self._finish(attempt)
+            if not attempt.idle or attempt.problem is not None:
+                return None
+            if self._at_end and self._opened.processor.unfinished and not stopping:
+                return self._item(attempt, self._nothing(self._opened.reader, end=True), barrier=True)
+            self._finish(attempt)
             return None
         try:
-            return self._next(attempt, self._opened.reader, stopping)
+            return self._next(attempt, self._opened, stopping)
         except Exception as problem:
             self._failed(problem)
             return None
 
-    def _next(self, attempt: Attempt, reader: Reader, stopping: bool) -> Item | None:
-        now = time.monotonic()
+    def _next(self, attempt: Attempt, opened: Opened, stopping: bool) -> Item | None:
+        now, reader = time.monotonic(), opened.reader
         if stopping:
             self._closing = True
             return self._item(attempt, self._nothing(reader), barrier=True) if self._dirty else None
         if attempt.full or now < self._awake:
             return None
         poll = reader.poll()
-        due = now >= self._barrier_at
+        due = now >= self._barrier_at or opened.processor.wants_commit
         if poll is None:
             self._awake = now + PAUSE_SECONDS
             if (due and self._dirty) or now - attempt.committed_at > DAY:
@@ -340,9 +341,9 @@ class LaneRun:
         attempt.expect(barrier)
         return Item(attempt, poll, barrier)
 
-    def _nothing(self, reader: Reader) -> RawPoll:
+    def _nothing(self, reader: Reader, *, end: bool = False) -> RawPoll:
         at = reader.position
-        return RawPoll(self.lane, at, at, False, [], [], [], [])
+        return RawPoll(self.lane, at, at, end, [], [], [], [])
 
     # -- opening and ending --------------------------------------------------------------------------------------
 
@@ -355,20 +356,26 @@ class LaneRun:
             return
         self._opened, self.run = opened, opened.run
         self._barrier_at = time.monotonic() + self._parts.interval
-        self._parts.progress.tell(self.lane, None)
-        self._progress = self._parts.progress.open(self.lane, opened.reader.position, opened.reader.stop)
+        at = opened.reader.position
+        self._progress = self._parts.progress.open(self.lane, at, opened.reader.stop, opened.state)
+        logger.info(
+            "lane %d is open at %d with %d streams; it took %.1f s",
+            self.lane, at, opened.state.streams, time.monotonic() - attempt.began,
+        )  # fmt: skip
         if opened.ended:
             self._finish(attempt)
 
     def _finish(self, attempt: Attempt) -> None:
         attempt.close()
         self.done = True
-        self.final = self._opened is not None and (self._opened.ended or self._at_end)
+        opened = self._opened
+        self.final = opened is not None and (opened.ended or (self._at_end and not opened.processor.unfinished))
 
     def _open_again(self, stopping: bool) -> None:
         if stopping:
             self.done = True
         elif time.monotonic() >= self._reopen_at:
+            self._parts.progress.await_opening(self.lane)
             self._begin()
             self._attempt = Attempt(self.lane, self._parts)
 
@@ -379,13 +386,13 @@ class LaneRun:
             attempt.close()
             self._pause = REOPEN_SECONDS[0] if attempt.commits else self._pause
             logger.warning("%s; it is opened again in %.1f s", problem, self._pause)
-            self._parts.progress.tell(self.lane, "opening the lane again")
+            self._parts.progress.failed(self.lane)
             self._reopen_at = time.monotonic() + self._pause
             self._pause = min(2 * self._pause, REOPEN_SECONDS[1])
             return
         attempt.park(str(problem))
         self.parked = problem
-        self._parts.progress.tell(self.lane, f"parked: {problem}")
+        self._parts.progress.park(self.lane, str(problem))
         if isinstance(problem, SluicewayError):
             logger.error("lane %d is parked: %s", self.lane, problem)
         else:

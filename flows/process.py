@@ -8,14 +8,15 @@ from dataclasses import replace
 import orjson
 
 from sluiceway.errors import SettingsError
-from sluiceway.flows.lane_run import Parts
+from sluiceway.flows.memory import memory_of
+from sluiceway.flows.parts import Parts
 from sluiceway.flows.preflight import Surroundings
 from sluiceway.flows.progress import Progress
 from sluiceway.flows.settings import Settings
 from sluiceway.flows.work import Work
 from sluiceway.flows.worker import Finish, Process
 from sluiceway.topics.bounds import Bounds
-from sluiceway.topics.directory_store import DirectoryStore
+from sluiceway.topics.directory_store import CACHE, DirectoryStore
 from sluiceway.topics.kafka_store import KafkaStore
 from sluiceway.topics.kafka_writer import KafkaOutput
 from sluiceway.topics.lost_state import refuse_emptied, refuse_lost
@@ -25,7 +26,8 @@ from sluiceway.topics.reader import resolve_bounds
 from sluiceway.topics.state_records import RunRecord
 from sluiceway.topics.state_topic import Follower, StateTopic
 from sluiceway.topics.store import BelongsTo, Glance, Wanted, first_difference, other_models
-from sluiceway.topics.url import DirectoryTopic, KafkaTopic
+from sluiceway.topics.url import DirectoryTopic, KafkaTopic, Topic
+from sluiceway.wording import counted
 
 DEFAULT_INTERVAL = 2.0
 """Seconds between commits."""
@@ -49,11 +51,13 @@ def assemble(
     """Everything that the workers of this process share; nothing is opened yet."""
     progress = progress or Progress()
     store = open_store(settings, around, belongs_to(settings, around, work), interval)
+    if isinstance(store, KafkaStore) and store.offsets is not None:
+        store.offsets.begin()
     glances = [store.glance(lane) for lane in range(around.lanes)]
     refuse_other_models(settings, store, glances)
     parts = Parts(
         store=store.lane,
-        wanted=_wanted(settings, around, glances, again=again),
+        wanted=wanted_run(settings, around, glances, again=again),
         reads=settings.source_role,
         reader=work.reader(settings, around, progress),
         processor=work.processor(settings, around),
@@ -90,19 +94,24 @@ def belongs_to(settings: Settings, around: Surroundings, work: Work) -> BelongsT
     return content
 
 
-def open_store(settings: Settings, around: Surroundings, belongs: BelongsTo, interval: float = 0.0) -> Store:
-    """Where the state lies: where the output goes."""
+def open_store(
+    settings: Settings, around: Surroundings, belongs: BelongsTo, interval: float = 0.0, *, make: bool = True
+) -> Store:
+    """Where the state lies: where the output goes. Nothing is made on a broker; a directory is, if it is to be."""
     directories = {
         name: topic for name, topic in settings.outputs.items() if isinstance(topic, DirectoryTopic)
     }
-    state = settings.state
+    state, memory = settings.state, memory_of(settings.flow.memory, around.lanes)
+    cache = None if memory is None else memory.cache
     if isinstance(state, DirectoryTopic):
-        store = DirectoryStore(settings.flow.name, state.path, directories, belongs)
-        store.make()
+        store = DirectoryStore(settings.flow.name, state.path, directories, belongs, cache or CACHE)
+        if make:
+            store.make()
         known = store.lanes()
         if known and known != around.lanes:
             raise SettingsError(
-                f"{store} has {known} lanes, but the input has {around.lanes} partitions: keys have moved, and the"
+                f"{store} has {counted(known, 'lane')}, but the input has {counted(around.lanes, 'partition')}: keys"
+                f" have moved, and the"
                 f" streams' models would be split; give the flow another name and other outputs"
             )
         return store
@@ -118,11 +127,19 @@ def open_store(settings: Settings, around: Surroundings, belongs: BelongsTo, int
     )
     source = settings.source
     offsets = (
-        Offsets(settings.flow.name, source.bootstrap, settings.kafka, source.name)
+        Offsets(settings.flow.name, source.bootstrap, settings.kafka, settings.read_names)
         if isinstance(source, KafkaTopic)
         else None
     )
-    return KafkaStore(topic, output, belongs, reads=settings.source_role, directories=directories, offsets=offsets)
+    return KafkaStore(
+        topic,
+        output,
+        belongs,
+        reads=settings.source_role,
+        directories=directories,
+        offsets=offsets,
+        cache=cache,
+    )
 
 
 def refuse_other_models(settings: Settings, store: Store, glances: Sequence[Glance]) -> None:
@@ -147,7 +164,7 @@ def _refuse_shared(settings: Settings, topic: StateTopic, glance: Glance) -> Non
         raise SettingsError(str(other_models(str(topic), wanted, "flow", found.flow, wanted)))
 
 
-def _wanted(settings: Settings, around: Surroundings, glances: Sequence[Glance], *, again: bool) -> Wanted:
+def wanted_run(settings: Settings, around: Surroundings, glances: Sequence[Glance], *, again: bool) -> Wanted:
     """The run to go on with, or the next one."""
     commits = [glance.commit for glance in glances]
     number = max((commit.run for commit in commits if commit is not None), default=1)
@@ -159,12 +176,19 @@ def _wanted(settings: Settings, around: Surroundings, glances: Sequence[Glance],
     given = settings.input
 
     def resolve(before: RunRecord | None) -> Bounds:
-        bounds = resolve_bounds(settings.source, settings.kafka, around.lanes, given.start, given.stop)
+        bounds = {
+            reads: resolve_one(topic, None if before is None else before.bounds.others.get(reads, before.bounds))
+            for reads, topic in settings.inputs.items()
+        }
+        return replace(bounds.pop(settings.source_role), others=bounds)
+
+    def resolve_one(topic: Topic, before: Bounds | None) -> Bounds:
+        bounds = resolve_bounds(topic, settings.kafka, around.lanes, given.start, given.stop)
         if before is None:
             return bounds
         # what has been decided stays; partitions added since are read from their first record on
-        known = before.bounds.starts
-        first = resolve_bounds(settings.source, settings.kafka, around.lanes, "beginning", None).starts
+        known = before.starts
+        first = resolve_bounds(topic, settings.kafka, around.lanes, "beginning", None).starts
         return replace(bounds, starts=(*known, *first[len(known) :]))
 
     return Wanted(number + (1 if ended else 0), around.lanes, given.stop, resolve)

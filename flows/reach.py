@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from sluiceway.errors import FlowError, SettingsError
 from sluiceway.flows.apply import APPLYING, ApplySettings
+from sluiceway.flows.join import JOINING, JoinSettings
 from sluiceway.flows.preflight import Surroundings
 from sluiceway.flows.process import Store, belongs_to
 from sluiceway.flows.select import SELECTING
@@ -24,7 +25,7 @@ from sluiceway.topics.members import SUFFIX
 from sluiceway.topics.state_records import CommitRecord
 from sluiceway.topics.state_topic import StateTopic
 from sluiceway.topics.store import BelongsTo
-from sluiceway.topics.url import DirectoryTopic, KafkaTopic
+from sluiceway.topics.url import DirectoryTopic, KafkaTopic, Topic
 
 TRANSACTION_SECONDS = 900.0
 """The longest that brokers allow by default: a whole state goes into one transaction."""
@@ -35,6 +36,8 @@ class Input(NamedTuple):
 
     partitions: int
     id: str
+    other_ids: Mapping[str, str]
+    """Of the topics that are read beside the first one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +70,23 @@ class Reached:
         return [] if store is None else [store.glance(lane).commit for lane in range(self.lanes)]
 
 
-def load(path: Path, *, applying: bool = False) -> Settings:
-    """The flow of a file, or the flow that applies it."""
-    return ApplySettings.load(path) if applying else Settings.load(path)
+def load(path: Path, *, applying: bool = False, joining: bool = False) -> Settings:
+    """The flow of a file, or the flow that applies it, or the one that joins its labels."""
+    if applying and joining:
+        raise SettingsError("--apply and --join name two flows: give one of them")
+    return (ApplySettings if applying else JoinSettings if joining else Settings).load(path)
+
+
+def work_of(settings: Settings) -> Work:
+    if isinstance(settings, ApplySettings):
+        return APPLYING
+    return JOINING if isinstance(settings, JoinSettings) else SELECTING
 
 
 def reach(settings: Settings) -> Reached:
-    work: Work = APPLYING if isinstance(settings, ApplySettings) else SELECTING
+    work = work_of(settings)
     given = _input(settings)
-    around = None if given is None else Surroundings(given.partitions, given.id, {}, None)
+    around = None if given is None else Surroundings(given.partitions, given.id, {}, None, given.other_ids)
     belongs: BelongsTo = {} if around is None else belongs_to(settings, around, work)
     count = 0 if given is None else given.partitions
     state = settings.state
@@ -89,22 +100,33 @@ def reach(settings: Settings) -> Reached:
     return Reached(settings, work, given, kafka_store(settings, info, belongs), info.partitions, belongs)
 
 
-def kafka_store(settings: Settings, info: kafka.TopicInfo, belongs: BelongsTo) -> KafkaStore:
-    """For the state alone: no output is written through it."""
+def kafka_store(
+    settings: Settings,
+    info: kafka.TopicInfo,
+    belongs: BelongsTo,
+    outputs: Mapping[str, kafka.TopicInfo] | None = None,
+) -> KafkaStore:
+    """For the state, and those outputs."""
     state = settings.state
     assert isinstance(state, KafkaTopic)
     topic = StateTopic(settings.flow.name, state.bootstrap, settings.kafka, info)
-    output = KafkaOutput(settings.flow.name, state.bootstrap, settings.kafka, {}, info, TRANSACTION_SECONDS)
+    output = KafkaOutput(settings.flow.name, state.bootstrap, settings.kafka, outputs or {}, info, TRANSACTION_SECONDS)
     return KafkaStore(topic, output, belongs, reads=settings.source_role, directories={})
 
 
 def _input(settings: Settings) -> Input | None:
-    topic = settings.source
+    found = {name: _looked_at(topic, settings) for name, topic in settings.inputs.items()}
+    first = found.pop(settings.source_role)
+    return None if first is None else Input(*first, {name: "" if at is None else at[1] for name, at in found.items()})
+
+
+def _looked_at(topic: Topic, settings: Settings) -> tuple[int, str] | None:
+    """How many partitions it has, and its id; None if it is not there."""
     if isinstance(topic, DirectoryTopic):
         count = partition_count(topic)
-        return None if count is None else Input(count, "")
+        return None if count is None else (count, "")
     info = kafka.describe_topics(topic.bootstrap, settings.kafka, [topic.name])[topic.name]
-    return None if info is None else Input(info.partitions, info.topic_id)
+    return None if info is None else (info.partitions, info.topic_id)
 
 
 # -- who runs it ------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sluiceway.errors import FlowError
+from sluiceway.errors import FlowError, SettingsError
 from sluiceway.flows.filling import fence
 from sluiceway.flows.preflight import make_state_topic
 from sluiceway.flows.reach import Reached, load, reach, refuse_foreign, refuse_running
@@ -53,16 +53,18 @@ class Plan:
         return all(part.is_empty for part in self.parts) and not (self.with_snapshots and self.snapshots)
 
 
-def plan(path: Path, *, with_snapshots: bool, step: Callable[[], None]) -> Plan:
-    """Look, and change nothing; refused where a reset would be."""
-    settings = load(path)
+def plan(path: Path, *, with_snapshots: bool, joining: bool = False, step: Callable[[], None]) -> Plan:
+    """Look, and change nothing; refused where a reset would be. `joining`: of the flow's `join`, and no more."""
+    if joining and with_snapshots:
+        raise SettingsError("--snapshots does not go with --join, which writes none")
+    settings = load(path, joining=joining)
     flows = [reach(settings)]
-    if settings.topics.applied is not None and settings.topics.instances is not None:
+    if settings.topics.applied is not None and settings.topics.instances is not None and not joining:
         flows.append(reach(load(path, applying=True)))
     for reached in flows:
         _refuse(reached)
     parts = [_part(reached, step) for reached in flows]
-    selections = settings.topic(settings.topics.selections)
+    selections = None if joining else settings.topic(settings.topics.selections)
     on_kafka = selections if isinstance(selections, KafkaTopic) else None
     directories = [topic for part in parts for topic in part.reached.settings.outputs.values()]
     return Plan(

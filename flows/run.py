@@ -14,11 +14,14 @@ from bytewax.dataflow import Dataflow
 from bytewax.run import cli_main
 
 from sluiceway.errors import FlowError, SettingsError, SluicewayError
+from sluiceway.flows import first_start
+from sluiceway.flows.dead_letters import DeadLetters
 from sluiceway.flows.enlarge import enlarge
 from sluiceway.flows.graph import dataflow
 from sluiceway.flows.preflight import Surroundings, look_around
 from sluiceway.flows.process import DEFAULT_INTERVAL, EndedError, assemble
 from sluiceway.flows.progress import Progress
+from sluiceway.flows.pulse import Pulse
 from sluiceway.flows.select import SELECTING
 from sluiceway.flows.settings import Settings
 from sluiceway.flows.stopping import Stop
@@ -70,36 +73,39 @@ def run(
     again: bool = False,
     workers: int | None = None,
     on_start: Callable[[Surroundings], None] | None = None,
-    on_compile: Callable[[], None] | None = None,
+    on_compile: Callable[[str], None] | None = None,
     progress: Progress | None = None,
     work: Work = SELECTING,
 ) -> Outcome:
     """Run until the input ends or the flow is asked to stop.
 
     `work` is what the lanes do, by default selecting. `again` begins the next run of a bounded flow that has ended.
-    `progress` is kept up to date from the start on, for another thread to show.
+    `progress` is kept up to date from the start on, for another thread to show. `on_compile` is told how long the
+    operator may take to compile, if it must.
 
     Everything that goes wrong is raised as a `SluicewayError` where a sentence can say it.
     """
     workers = workers_wanted() if workers is None else workers
     progress = progress or Progress()
+    progress.dead_letters.limit = settings.dead_letter_limit
     stop = Stop()
     stop.listen()
     try:
-        work.prepare(settings, on_compile)
+        first_start.prepare(work, settings, on_compile)
         while True:
             grown = settings.input.on_new_partitions == "read" and enlarge(settings)
             if grown:  # else a group that takes it for the member it knows would hand it the lanes that it had
                 stop.wait(forgotten_after(settings.kafka))
             around = look_around(settings, create=create_topics)
             watch = TopicsWatch(settings, around)
+            pulse = Pulse(settings.flow.name, settings.source, settings.kafka, progress)
             try:
                 process = assemble(
                     settings,
                     around,
                     work,
                     interval=checkpoint_seconds,
-                    stopping=partial(_is_over, stop, watch),
+                    stopping=partial(_is_over, stop, watch, progress.dead_letters),
                     progress=progress,
                     again=again,
                 )
@@ -111,7 +117,9 @@ def run(
                 return Outcome.OVER
             finally:
                 watch.close()
+                pulse.close()
             raise_problems(process)
+            progress.dead_letters.refuse_too_many(settings.flow.name, settings.verb)
             if watch.change is None or stop.stopped:
                 return Outcome.STOPPED if stop.stopped else Outcome.ENDED
             if not (watch.change.grown and settings.input.on_new_partitions == "read"):
@@ -120,8 +128,8 @@ def run(
         stop.close()
 
 
-def _is_over(stop: Stop, watch: TopicsWatch) -> bool:
-    return stop() or watch.change is not None
+def _is_over(stop: Stop, watch: TopicsWatch, dead_letters: DeadLetters) -> bool:
+    return stop() or watch.change is not None or dead_letters.too_many is not None
 
 
 def _execute(flow: Dataflow, workers: int) -> None:

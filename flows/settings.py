@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import difflib
-import inspect
-import os
-import re
 import tomllib
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
@@ -15,22 +13,31 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_core import ErrorDetails
 
 from sluiceway.errors import SettingsError
+from sluiceway.flows.dead_letters import Limit
+from sluiceway.flows.join_section import JoinSection
+from sluiceway.flows.map_section import MapSection
+from sluiceway.flows.memory import bytes_of
+from sluiceway.flows.section import Section
 from sluiceway.operators import registry
+from sluiceway.operators.kinds.kind import Kind, Plan, Reads, Window
+from sluiceway.operators.stages.emission import Emit
+from sluiceway.operators.stages.scale import Scale
+from sluiceway.schemas.batch import MOST_CLASSES
+from sluiceway.topics.client_settings import fill_in, from_environment, refuse_ours
 from sluiceway.topics.positions import parse_position
+from sluiceway.topics.registry import json_reader
+from sluiceway.topics.store import JOIN
 from sluiceway.topics.url import DirectoryTopic, KafkaTopic, Topic, parse_topic
 
 MAX_NAME = 200
 APPLY = "-apply"
-"""What a flow's name has after it when it is applied, which is a flow of its own."""
-RESERVED = (".state", ".members", APPLY)
-"""Ends of names that the flow's own topic, group and applying have."""
+"""What a flow's name has after it when it is applied, which is a flow of its own, as joining its labels is."""
+RESERVED = (".state", ".members", APPLY, JOIN)
+"""Ends of names that the flow's own topic and group, applying and joining have."""
+OUTPUTS = ("selections", "predictions", "verdicts", "requests", "dead_letters")
+"""Of the topics, those that `sluiceway run` writes."""
 
-
-class Section(BaseModel):
-    # what stands under a field is its description in the reference
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, arbitrary_types_allowed=True, strict=True, use_attribute_docstrings=True
-    )
+_OWN = {APPLY: "applying", JOIN: "joining"}
 
 
 def _text(position: object) -> object:
@@ -40,9 +47,15 @@ def _text(position: object) -> object:
 PositionText = Annotated[str, BeforeValidator(_text)]
 
 
+Size = Annotated[int, BeforeValidator(bytes_of)]
+
+
 class FlowSection(Section):
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+$", max_length=MAX_NAME)]
     """Names the snapshots' flow, its state, its consumer groups and its transactions: two flows never share it."""
+    memory: Size | None = None
+    """What a process may use for its streams, such as `"64MB"` or `"1GB"`: beyond it, those of learners that were not
+    touched for longest lie on the local disk. Without it all that were touched stay in memory."""
 
 
 class TopicsSection(Section):
@@ -56,10 +69,16 @@ class TopicsSection(Section):
     """Where predictions go; none are made without it."""
     verdicts: str | None = None
     """Where verdicts go: what became of each column; none are made without it."""
+    requests: str | None = None
+    """Where requests go: which features the next instances of a stream should carry; none are made without it."""
     dead_letters: str
     """Where records go that cannot be used."""
     applied: str | None = None
     """Where `sluiceway apply` writes; `sluiceway run` does not use it."""
+    labels: str | None = None
+    """Labels on a topic of their own: `sluiceway join` brings them together with the instances."""
+    labelled: str | None = None
+    """Where `sluiceway join` writes instances with their labels; `sluiceway run` then learns from these."""
     state: str | None = None
     """Where the flow's state lies; by default `<flow>.state` beside Kafka outputs, `<selections>.state` beside
     directories."""
@@ -72,21 +91,36 @@ class InputSection(Section):
     """Where to end, as of the start of the run; without it the flow runs until it is stopped."""
     stream: Literal["key", "partition"] = "key"
     """What names a record's stream: the message key (in directories the member `stream`), or its partition."""
-    scale: Literal["none", "l2"] | None = None
-    """Bring each instance to length 1 (`l2`, what learners get by default), or take it as it is (`none`)."""
+    scale: Literal["none", "l2", "rms-l2", "standard"] | None = None
+    """What is done to instances first: nothing (`none`); each is brought to length 1 (`l2`, what learners get by
+    default); each value is divided by its feature's root mean square so far, then the instance brought to length 1
+    (`rms-l2`); or from each value its feature's mean so far is taken, and the rest divided by the standard deviation
+    (`standard`: for features that nearly all instances have)."""
+    intercept: bool = False
+    """Give each instance the feature `(intercept)`, which is always 1: for learners."""
+    max_scaled_features: Annotated[int, Field(ge=1)] = 100_000
+    """With `rms-l2` or `standard`: so many features of a stream are scaled, at 60 bytes each; later ones are left out,
+    and counted in snapshots as `scale_ignored`."""
     target_type: Literal["class", "number"] = "class"
     """What the target of columns holds."""
-    classes: list[str] | None = None
-    """The two labels, negative first, if they are neither true/false, 1/-1 nor 1/0."""
+    classes: list[str | int] | None = None
+    """The labels, if they are neither true/false, 1/-1 nor 1/0: two, negative first, or up to 127; all texts or all
+    integers."""
     feature_names: list[str] | None = None
     """What the places of an array `x` are called; by default "0", "1", ..."""
     max_features_per_instance: Annotated[int, Field(ge=1)] = 100_000
     """An instance with more is a dead letter."""
     max_pending: Annotated[int, Field(ge=0)] = 10_000
     """Unlabelled instances kept per stream for a later label."""
+    max_dead_letters: int | float | None = None
+    """Stop when more of a partition's newest records are dead letters: a count, or a share such as 0.1. The flow
+    commits first, so that a restart goes on after them."""
+    dead_letter_window: Annotated[int, Field(ge=1)] = 1000
+    """How many of its newest records those are."""
     on_new_partitions: Literal["stop", "read"] = "stop"
     """When partitions are added to the input: stop, since keys have moved, or read them too (streams named by their
     partition, or keys that do not move)."""
+    map: MapSection | None = None
 
 
 class WindowSection(Section):
@@ -107,6 +141,8 @@ class EmitSection(Section):
     """A snapshot of every stream at the end of bounded input."""
     top: Annotated[int, Field(ge=1)] = 1000
     """At most so many features in a snapshot, those with the largest weights."""
+    scores: bool = False
+    """With more than two classes: predictions have the score of every class, not of the one predicted alone."""
 
 
 class OperatorSection(BaseModel):
@@ -125,9 +161,11 @@ class Settings(Section):
     """The command that runs it, for advice."""
     flow: FlowSection
     topics: TopicsSection
-    kafka: dict[str, str | int | float | bool] = {}
+    kafka: dict[str, str | int | float | bool] = {}  # noqa: RUF012  # pydantic copies it
+    registry: dict[str, str | int | float | bool] | None = None
     input: InputSection = InputSection()
     operator: OperatorSection
+    join: JoinSection | None = None
     window: WindowSection | None = None
     emit: EmitSection = EmitSection()
     directory: Path = Path()
@@ -158,6 +196,9 @@ class Settings(Section):
                 "output.delivery is gone: output comes exactly once, and `sluiceway run --checkpoint-every` says how"
                 " soon it is visible; leave the setting out"
             )
+        if isinstance(filled.get("kafka", {}), dict):
+            refuse_ours(filled.get("kafka", {}), str(filled.get("flow", {}).get("name", "")))
+            filled["kafka"] = {**from_environment(), **filled.get("kafka", {})}
         try:
             return cls.model_validate({**filled, "directory": directory})
         except ValidationError as problem:
@@ -169,7 +210,14 @@ class Settings(Section):
             if position is not None:
                 parse_position(position)
         self._refuse_reserved_name()
-        self._refuse_unfit_topics()
+        self._refuse_unfit_source()
+        self._refuse_unfit_map()
+        if self.registry is not None and not isinstance(self.registry.get("url"), str):
+            raise SettingsError("[registry] needs the registry's url")
+        if self.registry is not None and self.topics.applied is not None:
+            raise SettingsError("topics.applied does not go with [registry]: only instances of JSON are applied")
+        self._refuse_unfit_scale()
+        self._refuse_unfit_join()
         for url in (self._source_url, *self.output_urls.values()):
             parse_topic(url)
         self._refuse_unfit_state()
@@ -179,21 +227,32 @@ class Settings(Section):
         if _place(self.source) in outputs:
             raise SettingsError("the input topic is also an output topic")
         self._refuse_unfit_applied()
-        classes = self.input.classes
-        if classes is not None and (len(classes) != 2 or len(set(classes)) != 2):
-            raise SettingsError(f"input.classes must name two classes, negative first; got {classes}")
+        self._refuse_unfit_classes()
         if self.input.feature_names is not None and len(set(self.input.feature_names)) < len(self.input.feature_names):
             raise SettingsError("input.feature_names must not repeat a name")
-        self._refuse_unfit_emit()
+        self._refuse_unfit_input()
         self.make_operator()
+        self.kind.refuse_unfit(self.plan)
         return self
+
+    def _refuse_unfit_input(self) -> None:
+        most = self.input.max_dead_letters
+        if most is not None and not (most >= 0 if isinstance(most, int) else 0 < most < 1):
+            raise SettingsError(
+                f"input.max_dead_letters = {most}: it must be a whole number (a count), or a share between 0 and 1"
+            )
+        if self.input.target_type == "number" and self.topics.features is None:
+            raise SettingsError(
+                f'input.target_type = "number" is for flows that read topics.features; {self.operator.name} learns from'
+                f" the labels of instances, which are classes"
+            )
 
     def _refuse_reserved_name(self) -> None:
         for suffix in RESERVED:
             if self.flow.name.endswith(suffix):
                 raise SettingsError(
                     f"flow.name = {self.flow.name!r}: a name must not end in {suffix!r}, which is how a flow's own"
-                    f" {'applying' if suffix == APPLY else 'topic or group'} is called"
+                    f" {_OWN.get(suffix, 'topic or group')} is called"
                 )
 
     def _refuse_unfit_state(self) -> None:
@@ -215,69 +274,145 @@ class Settings(Section):
         if self.topics.applied is None:
             return
         applied = _place(self.topic(self.topics.applied))
-        for name in (self.source_role, "selections", "predictions", "verdicts", "dead_letters"):
+        for name in (self.source_role, *OUTPUTS):
             url = getattr(self.topics, name)
             if url is not None and _place(self.topic(url)) == applied:
                 raise SettingsError(f"topics.applied and topics.{name} are the same topic")
 
-    def _refuse_unfit_emit(self) -> None:
-        unfit = [name for name in EmitSection.model_fields if name in self.emit.model_fields_set and name != "top"]
-        if self.window is not None and unfit:
+    def _refuse_unfit_join(self) -> None:
+        given = self.topics
+        if given.labels is None and given.labelled is None:
+            if self.join is not None:
+                raise SettingsError("[join] is for labels on a topic of their own: topics.labels is missing")
+            return
+        if given.labels is None or given.labelled is None or given.instances is None:
+            missing = next(name for name in ("labels", "labelled", "instances") if getattr(given, name) is None)
             raise SettingsError(
-                f"emit.{unfit[0]} does not go with [window]: each full window gives one snapshot, no more and no fewer;"
-                f" window.slide says how often"
+                f"topics.{missing} is missing: labels on a topic of their own need topics.instances, topics.labels and"
+                f" topics.labelled"
             )
+        named = {name: url for name in TopicsSection.model_fields if (url := getattr(given, name)) is not None}
+        for role in ("instances", "labels", "labelled"):
+            place = _place(self.topic(named[role]))
+            for name, url in named.items():
+                if name != role and _place(self.topic(url)) == place:
+                    raise SettingsError(f"topics.{role} and topics.{name} are the same topic")
+        if self.join is not None:
+            self.join.paths()
 
-    def _refuse_unfit_topics(self) -> None:
-        """The operator's kind says what it reads and what it can write."""
-        kind, topics, name = self.kind, self.topics, self.operator.name
-        if topics.instances is None and topics.features is None:
+    def _refuse_unfit_classes(self) -> None:
+        classes = self.input.classes
+        if classes is None:
+            return
+        if not 2 <= len(classes) <= MOST_CLASSES or len(set(classes)) != len(classes):
+            raise SettingsError(
+                f"input.classes must name two classes, negative first, or up to {MOST_CLASSES}, each once;"
+                f" got {classes}"
+            )
+        if len({type(label) for label in classes}) > 1:
+            raise SettingsError(f"input.classes must be texts or integers, not both; got {classes}")
+
+    def _refuse_unfit_source(self) -> None:
+        if self.topics.instances is None and self.topics.features is None:
             raise SettingsError("the setting topics.instances is missing")
-        if topics.instances is not None and topics.features is not None:
+        if self.topics.instances is not None and self.topics.features is not None:
             raise SettingsError("a flow reads topics.instances or topics.features, not both")
-        if topics.features is not None and kind != "column-selector":
-            raise SettingsError(f"operator {name!r} learns from instances, not from topics.features")
-        if topics.instances is not None and kind == "column-selector" and self.window is None:
-            raise SettingsError(
-                f"operator {name!r} learns from columns: give topics.features, or window.size to make them of instances"
-            )
-        if self.window is not None and (kind != "column-selector" or topics.features is not None):
-            raise SettingsError("window is for a column selector that reads topics.instances")
-        if self.window is not None and self.window.slide is not None and self.window.slide > self.window.size:
-            raise SettingsError(f"window.slide must be at most window.size, {self.window.size}")
-        if topics.predictions is not None and kind != "learner":
-            raise SettingsError(f"operator {name!r} predicts nothing: leave topics.predictions out")
-        if topics.verdicts is not None and topics.features is None:
-            raise SettingsError("topics.verdicts is for flows that read topics.features")
+
+    def _refuse_unfit_map(self) -> None:
+        given = self.input.map
+        if given is None:
+            return
+        if self.topics.instances is None:
+            raise SettingsError("input.map is for instances: a topic of columns has a form of its own")
+        if given.stream is not None and self.input.stream == "partition":
+            raise SettingsError('input.stream = "partition" and input.map.stream both say what names a stream')
+        if self.topics.applied is not None:
+            raise SettingsError("topics.applied does not go with input.map: instances of another shape are not applied")
+        given.record_map()
+
+    def _refuse_unfit_scale(self) -> None:
+        given = self.input
+        if self.kind.follows_scale:
+            return
+        if given.scale in ("rms-l2", "standard"):
+            raise SettingsError(f'input.scale = "{given.scale}" is for learners, which {self.operator.name!r} is not')
+        if given.intercept:
+            raise SettingsError(f"input.intercept is for learners, which {self.operator.name!r} is not")
 
     @property
-    def kind(self) -> registry.Kind:
-        return registry.get(self.operator.name).kind
+    def kind(self) -> Kind:
+        """What drives the operator."""
+        return registry.get(self.operator.name).kind.in_flow(self._topics_given)
 
     @property
-    def scale(self) -> Literal["none", "l2"]:
-        return self.input.scale or ("l2" if self.kind == "learner" else "none")
+    def _topics_given(self) -> frozenset[str]:
+        return frozenset(name for name in TopicsSection.model_fields if getattr(self.topics, name) is not None)
+
+    @property
+    def plan(self) -> Plan:
+        """What the operator's kind has to know of all this."""
+        given, emit, window = self.input, self.emit, self.window
+        return Plan(
+            flow=self.flow.name,
+            operator=self.operator.name,
+            cls=self.operator_class,
+            params=self.operator.params,
+            topics=self._topics_given,
+            emit=Emit(emit.every, emit.on_change, emit.min_gap, emit.final, emit.top),
+            emit_given=frozenset(emit.model_fields_set),
+            window=None if window is None else Window(window.size, window.slide or window.size),
+            scale=self.scale,
+            intercept=given.intercept,
+            max_scaled=given.max_scaled_features,
+            classes=None if given.classes is None else tuple(given.classes),
+            target_type=given.target_type,
+            feature_names=None if given.feature_names is None else tuple(given.feature_names),
+            max_features_per_instance=given.max_features_per_instance,
+            max_pending=given.max_pending,
+            scores=emit.scores,
+            record_map=None if given.map is None else given.map.record_map(),
+            as_json=None if self.registry is None else partial(json_reader, self.registry),
+        )
+
+    @property
+    def scale(self) -> Scale:
+        return self.input.scale or self.kind.scale
+
+    @property
+    def dead_letter_limit(self) -> Limit | None:
+        most = self.input.max_dead_letters
+        return None if most is None else Limit(most, self.input.dead_letter_window)
 
     @property
     def output_urls(self) -> dict[str, str]:
-        named = {name: getattr(self.topics, name) for name in ("selections", "predictions", "verdicts", "dead_letters")}
+        named = {name: getattr(self.topics, name) for name in OUTPUTS}
         return {name: url for name, url in named.items() if url is not None}
 
     def topic(self, url: str) -> Topic:
         return parse_topic(url, self.directory)
 
     @property
-    def source_role(self) -> Literal["instances", "features"]:
-        return "instances" if self.topics.features is None else "features"
+    def source_role(self) -> Reads:
+        return self.kind.reads
 
     @property
     def _source_url(self) -> str:
-        return self.topics.instances or self.topics.features or ""
+        return self.topics.labelled or self.topics.instances or self.topics.features or ""
 
     @property
     def source(self) -> Topic:
         """The topic that the flow reads."""
         return self.topic(self._source_url)
+
+    @property
+    def inputs(self) -> dict[str, Topic]:
+        """All topics that the flow reads, by what they hold; they have the same partitions."""
+        return {self.source_role: self.source}
+
+    @property
+    def read_names(self) -> dict[str, str]:
+        """Of the topics on Kafka that it reads, by what they hold."""
+        return {name: topic.name for name, topic in self.inputs.items() if isinstance(topic, KafkaTopic)}
 
     @property
     def outputs(self) -> dict[str, Topic]:
@@ -302,7 +437,7 @@ class Settings(Section):
 
     @property
     def all_topics(self) -> dict[str, Topic]:
-        return {self.source_role: self.source, **self.outputs}
+        return {**self.inputs, **self.outputs}
 
     @property
     def kafka_topics(self) -> dict[str, KafkaTopic]:
@@ -316,11 +451,11 @@ class Settings(Section):
     def make_operator(self) -> Any:
         """A new operator with the flow's parameters; a bad parameter is a `SettingsError`."""
         operator, given = self.operator_class, self.operator.params
-        known = inspect.signature(operator).parameters
+        known = registry.parameters(self.operator.name)
         for name in given:
             if name not in known:
                 raise SettingsError(f"operator {self.operator.name!r} has no parameter {_unknown(name, known)}")
-        missing = [name for name, spec in known.items() if spec.default is spec.empty and name not in given]
+        missing = [name for name, parameter in known.items() if parameter.required and name not in given]
         if missing:
             raise SettingsError(f"operator {self.operator.name!r} needs {', '.join(missing)}")
         try:
@@ -339,22 +474,6 @@ def _unknown(key: str, known: Mapping[str, Any]) -> str:
     return f"{key!r}; did you mean {near[0]!r}?" if near else f"{key!r}; it has {', '.join(known)}"
 
 
-def fill_in(value: Any, where: str) -> Any:
-    """Replace ${NAME} in texts by the environment's value."""
-    if isinstance(value, dict):
-        return {key: fill_in(inner, f"{where}{key}.") for key, inner in value.items()}
-    if not isinstance(value, str):
-        return value
-
-    def lookup(match: re.Match[str]) -> str:
-        name = match[1]
-        if name not in os.environ:
-            raise SettingsError(f"{where.rstrip('.')} needs the environment variable {name}, which is not set")
-        return os.environ[name]
-
-    return re.sub(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", lookup, value)
-
-
 def _mistake(model: type[BaseModel], errors: list[ErrorDetails]) -> str:
     """One sentence for pydantic's errors: a misspelt setting before the one that is missing because of it."""
     first = next((error for error in errors if error["type"] == "extra_forbidden"), errors[0])
@@ -371,8 +490,8 @@ def _mistake(model: type[BaseModel], errors: list[ErrorDetails]) -> str:
             others = [name for name in first["input"] if name not in section.model_fields]  # an operator's parameters
             near = difflib.get_close_matches(path[-1], others, n=1, cutoff=0.5)
             return f"the setting {dotted} is missing" + (f"; did you mean it by {near[0]!r}?" if near else "")
-    if path[0] == "kafka" and len(path) > 1:
-        return f"kafka.{path[1]} = {first['input']!r}: it must be a text, a number, true or false"
+    if path[0] in ("kafka", "registry") and len(path) > 1:
+        return f"{path[0]}.{path[1]} = {first['input']!r}: it must be a text, a number, true or false"
     return f"{dotted} = {first['input']!r}: {first['msg'][0].lower()}{first['msg'][1:]}"
 
 
@@ -380,6 +499,6 @@ def _section_of(model: type[BaseModel], path: list[str]) -> type[BaseModel]:
     section = model
     for part in path[:-1]:
         field = section.model_fields.get(part)
-        kinds = () if field is None else (field.annotation, *get_args(field.annotation))
-        section = next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), section)
+        parts = () if field is None else (field.annotation, *get_args(field.annotation))
+        section = next((part for part in parts if isinstance(part, type) and issubclass(part, BaseModel)), section)
     return section

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import select
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable
+
+logger = logging.getLogger("sluiceway")
 
 LOOK_EVERY = 0.1
 """Seconds between looks whether a flow that was asked to stop has begun."""
@@ -84,5 +86,5 @@ class Stop:
                 since = time.monotonic()
                 self._asked.set()
             if self._asked.is_set() and not self._begun and time.monotonic() - since > BEGIN_SECONDS:
-                print("stopped before the flow had begun", file=sys.stderr, flush=True)
+                logger.warning("stopped before the flow had begun")
                 os._exit(0)

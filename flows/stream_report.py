@@ -9,9 +9,8 @@ from typing import Any
 
 from sluiceway.errors import SettingsError
 from sluiceway.operators import registry
-from sluiceway.operators.stages.column_stream import selector_state
-from sluiceway.operators.stages.stored_model import stored_model
 from sluiceway.schemas.state import StoredStream, StreamState, UnreadableStateError, unpack_stream
+from sluiceway.topics.state_records import CommitRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +34,8 @@ class SelectedFeature:
     weight: float | None
     """None where weights live no longer than a window."""
     since: int
+    more: Mapping[str, Any] = field(default_factory=dict)
+    """What else a snapshot says of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,39 +50,30 @@ class ModelReport:
     """What the stream has counted: mistakes, evicted, pending, and the like."""
     metrics: dict[str, float]
     """What only the operator can count."""
+    classes: list[str | int]
+    """In the order of `confusion`, where there is one."""
+    confusion: list[list[int]] | None
+    """With more than two classes: labelled instances by their class (rows) and the class that was predicted."""
     problem: str | None
     """Why the rest is not known, if it is not."""
     head: Any = field(repr=False)
     """The state's head as it is stored, bytes as base64."""
 
 
-def report(lane: int, stream: str, stored: StoredStream, belongs_to: Mapping[str, Any]) -> StreamReport:
-    return model_report(lane, stream, stored, belongs_to).summary
+def report(lane: int, stream: str, stored: StoredStream, commit: CommitRecord) -> StreamReport:
+    return model_report(lane, stream, stored, commit).summary
 
 
-def model_report(lane: int, stream: str, stored: StoredStream, belongs_to: Mapping[str, Any]) -> ModelReport:
-    """`belongs_to`: what the lane's commit says that its models depend on."""
-    state, problem = StreamState({}, {}), None
-    version = seen = None
-    operator, counts = str(belongs_to.get("operator")), {}
-    params: dict[str, Any] = {}
-    selected: list[SelectedFeature] | None = None
-    metrics: dict[str, float] = {}
+def model_report(lane: int, stream: str, stored: StoredStream, commit: CommitRecord) -> ModelReport:
+    """`commit`: the lane's, which says what its models depend on and what they are made of."""
+    belongs_to = commit.belongs_to
+    state, found, problem = StreamState({}, {}), None, None
+    operator = str(belongs_to.get("operator"))
     try:
         state = unpack_stream(stored)
-        head = state.head
-        if "since" in head:  # a windowed flow's: its selectors live for one window, what they selected lives on
-            version = head["snapshots"]["version"]
-            selected = [SelectedFeature(name, None, since) for name, since in head["since"].items()]
-        elif isinstance(head.get("model"), bytes):
-            params = belongs_to["params"]
-            found = stored_model(registry.get(operator).cls(**params), head["model"])
-            version, seen, metrics, counts = found.version, found.seen, found.metrics, found.counts
-            selected = [SelectedFeature(*chosen) for chosen in found.selected]
-        else:
-            model = registry.get(operator).cls.from_state(_model_state(state))
-            version, params, metrics = model.version, model.params, model.metrics()
-            selected = [SelectedFeature(*chosen) for chosen in model.selected]
+        entry = registry.get(operator)
+        kind = entry.kind.in_flow(frozenset(commit.positions))
+        found = kind.stored_model(entry.cls, belongs_to, state)
     except UnreadableStateError as error:
         problem = f"the state cannot be read: {error}"
     except SettingsError as error:
@@ -89,37 +81,32 @@ def model_report(lane: int, stream: str, stored: StoredStream, belongs_to: Mappi
     except Exception as error:  # whatever a state of another version, or a damaged one, leads to
         problem = f"this program does not know the model: {error!r}"
     head = state.head if isinstance(state.head, Mapping) else {}
-    seen = head.get("seen", seen)
-    chosen = None if selected is None else len(selected)
-    summary = StreamReport(lane, stream, version, seen, chosen, len(stored.pieces), stored.size)
+    if found is None:
+        summary = StreamReport(lane, stream, None, head.get("seen"), None, len(stored.pieces), stored.size)
+        return ModelReport(summary, operator, {}, [], _counts(head), {}, [], None, problem, printable(state.head))
+    seen, chosen = head.get("seen", found.seen), len(found.selected)
+    summary = StreamReport(lane, stream, found.version, seen, chosen, len(stored.pieces), stored.size)
     return ModelReport(
         summary,
         operator,
-        params,
-        selected or [],
-        _counts(state, head) | counts,
-        metrics,
+        found.params,
+        [SelectedFeature(*each) for each in found.selected],
+        _counts(head) | found.counts,
+        found.metrics,
+        list(belongs_to.get("classes") or ()),
+        None if found.confusion is None else found.confusion.tolist(),
         problem,
         printable(state.head),
     )
 
 
-def _model_state(state: StreamState) -> Mapping[str, Any]:
-    head = state.head
-    if "model" in head:
-        model: Mapping[str, Any] = head["model"]
-        return model
-    return selector_state(state)
-
-
-def _counts(state: StreamState, head: Mapping[str, Any]) -> dict[str, int]:
+def _counts(head: Mapping[str, Any]) -> dict[str, int]:
+    """What stands in the head of any stream."""
     counts = {
         name.replace("_", " "): value
         for name, value in head.items()
         if type(value) is int and name not in ("seen", "state_version", "pieces", "next_piece", "ts")
     }
-    if "selector" not in head:  # an instance that waits is a list, a block of a window's rows is a table
-        counts["pending"] = sum(isinstance(piece, list) for piece in state.pieces.values())
     snapshots = head.get("snapshots")
     if isinstance(snapshots, Mapping) and type(snapshots.get("version")) is int:
         counts["version of the last snapshot"] = snapshots["version"]

@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from sluiceway.flows.lane_run import Processor
+from sluiceway.flows.parts import OpenReader, Processor
 from sluiceway.flows.preflight import Surroundings
 from sluiceway.flows.progress import Progress
 from sluiceway.flows.settings import Settings
-from sluiceway.topics.reader import Reader
 from sluiceway.topics.store import Restored
-
-OpenReader = Callable[[int, int, int | None], Reader]
-"""Of a lane, from where to where."""
 
 
 class Work(Protocol):
-    """`sluiceway run` selects, `sluiceway apply` applies."""
+    """`sluiceway run` selects, `sluiceway apply` applies, `sluiceway join` joins."""
 
     step: str
     """What its step is called in the dataflow."""

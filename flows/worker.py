@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from sluiceway.errors import FlowError, SluicewayError
-from sluiceway.flows.lane_run import Item, LaneRun, Parts
+from sluiceway.flows.lane_run import Item, LaneRun
+from sluiceway.flows.parts import Parts
 from sluiceway.topics.members import Membership
 from sluiceway.topics.state_records import CommitRecord
 
@@ -113,6 +114,7 @@ class Worker:
         stopping = self._process.stopping()
         if stopping and self._stopping_since is None:
             self._stopping_since = time.monotonic()
+            self._process.parts.progress.stopping = True
         try:
             self._membership.poll()
         except FlowError as problem:
@@ -128,7 +130,7 @@ class Worker:
     def _gained(self, lane: int) -> None:
         if lane >= self._process.parts.wanted.lanes:
             return  # the state topic has grown: this process will be told to look at its topics again
-        logger.info("lane %d is opened here", lane)
+        logger.info("lane %d has come to this process", lane)
         self._runs[lane] = LaneRun(lane, self._process.parts)
 
     def _lost(self, lane: int, thrown_out: bool) -> None:

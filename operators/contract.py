@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -23,27 +23,17 @@ class Selected(NamedTuple):
     since: int
 
 
-class Advancing(Protocol):
-    """What a stream of instances drives: a learner, or a selector in its place."""
+class SelectedOfClass(NamedTuple):
+    """One selected feature where there are more than two classes: the class is that of its largest |weight|.
 
-    @property
-    def params(self) -> dict[str, Any]: ...
+    `since` is the version at which the feature last entered the union of what is selected for any class.
+    """
 
-    @property
-    def version(self) -> int: ...
-
-    @property
-    def selected(self) -> list[Selected]: ...
-
-    def metrics(self) -> dict[str, float]: ...
-
-    def wanted_features(self) -> list[str] | None: ...
-
-    def advance(
-        self, batch: InstanceBatch, start: int, stop: int, scores: NDArray[np.float64], *, until_change: bool = False
-    ) -> int: ...
-
-    def state(self) -> dict[str, Any]: ...
+    feature: str
+    weight: float
+    since: int
+    of_class: int
+    """1, 2, 3, ..."""
 
 
 class Learner(Protocol):
@@ -56,10 +46,10 @@ class Learner(Protocol):
 
     @classmethod
     def is_compiled(cls) -> bool:
-        """Whether `warm_up` will be quick: the kernels are compiled, in this process or kept from an earlier one."""
+        """Whether `compile` will be quick: the kernels are compiled, in this process or kept from an earlier one."""
 
     @classmethod
-    def warm_up(cls) -> None:
+    def compile(cls) -> None:
         """Load or compile the kernels, so that the first instance does not wait for them."""
 
     @property
@@ -85,7 +75,8 @@ class Learner(Protocol):
     def predict_one(self, x: Mapping[str, float]) -> int:
         """+1 if the score is above 0, else -1."""
 
-    def learn_one(self, x: Mapping[str, float], y: int) -> None: ...
+    def learn_one(self, x: Mapping[str, float], y: int | bool) -> None:
+        """True is +1, False is -1."""
 
     def learn_many(self, batch: InstanceBatch) -> None: ...
 
@@ -145,10 +136,10 @@ class Operator(Protocol):
 
     @classmethod
     def is_compiled(cls) -> bool:
-        """Whether `warm_up` will be quick."""
+        """Whether `compile` will be quick."""
 
     @classmethod
-    def warm_up(cls) -> None:
+    def compile(cls) -> None:
         """Load or compile the kernels."""
 
     @property
@@ -188,7 +179,10 @@ class ColumnSelector(Operator, Protocol):
         """The length of the target; 0 before there is one."""
 
     def begin(self, target: ArrayLike) -> None:
-        """A new target: what was selected before is forgotten."""
+        """A new target: what was selected before is forgotten.
+
+        Whole numbers are classes, floats are numbers; a selector that measures numbers takes at most two classes.
+        """
 
     def learn_feature(self, name: str, column: ArrayLike | SparseColumn) -> Verdict:
         """`ValueError` naming the column, before anything changes, if it cannot be used."""
@@ -236,7 +230,16 @@ class ColumnSelector(Operator, Protocol):
 class InstanceSelector(Operator, Protocol):
     """Learns from labelled instances and selects without scoring. `version` counts the labelled instances."""
 
-    def learn_one(self, x: Mapping[str, float], y: int) -> None: ...
+    @property
+    def needs_numbers(self) -> bool:
+        """Whether the label is measured as a number, so that more than two classes have no meaning for it."""
+
+    @property
+    def refresh(self) -> int:
+        """It looks for changes of what is selected after so many labelled instances, and then again."""
+
+    def learn_one(self, x: Mapping[str, float], y: int | bool) -> None:
+        """True is +1, False is -1."""
 
     def learn_many(self, batch: InstanceBatch) -> None: ...
 
@@ -245,3 +248,71 @@ class InstanceSelector(Operator, Protocol):
 
         With `until_change` it returns right after the first row at which a look found the selection changed.
         """
+
+
+class Decision(NamedTuple):
+    """What was decided of one instance, and what was looked at for it."""
+
+    label: int
+    """-1 or +1, or 1, 2, 3, ... for more than two classes; 0: nothing has been learnt to decide with."""
+    posterior: tuple[float, ...]
+    """The chance of each class, in the order of the labels."""
+    features_used: tuple[str, ...]
+    """In the order in which they were asked for, those included that had no value."""
+    cost: float
+    """What it cost to look at them."""
+
+
+class Joint(Operator, Protocol):
+    """Decides each instance by as few features as it needs. `version` counts the labelled instances learnt.
+
+    It decides by policies, made at times of what has been counted. The weight of a selected feature is the share of
+    instances for which it was looked at.
+    """
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The features that the policy may look at, in that order; empty before the first one."""
+
+    @property
+    def reachable(self) -> tuple[str, ...]:
+        """The first ones of the order: whatever an instance shows, no other is looked at."""
+
+    @property
+    def policy_version(self) -> int:
+        """How many labelled instances had been learnt when the policy was made; 0 before the first one."""
+
+    @property
+    def until_policy(self) -> int:
+        """Labelled instances until the next policy is made."""
+
+    def classify_one(self, x: Mapping[str, float | None] | Callable[[str], float | None]) -> Decision:
+        """`x` is the instance, or fetches a feature by name: none is asked for after the decision."""
+
+    def learn_one(self, x: Mapping[str, float | None], y: int | bool) -> None:
+        """True is +1, False is -1; None is a value that is not known."""
+
+    def learn_many(self, batch: InstanceBatch) -> None: ...
+
+    def advance(
+        self, batch: InstanceBatch, start: int, stop: int, decisions: Any, *, later: Any = None,
+        until_change: bool = False,
+    ) -> int:  # fmt: skip
+        """Decide, then learn, row by row over rows [start, stop), decisions put at their rows; the next row to do.
+
+        `later` says which rows are only the later label of an earlier instance: they are learnt, not decided.
+        """
+
+    @property
+    def values_waiting(self) -> int:
+        """How many values have not been counted yet. They only get more from one policy to the next."""
+
+    def block(self, start: int = 0) -> dict[str, Any]:
+        """All but the first `start` of them, as in the state's "values"."""
+
+    def state(self, *, values: bool = True) -> dict[str, Any]:
+        """As any operator's. Without `values` it lacks those that wait: for who stores them in blocks."""
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], blocks: Iterable[Mapping[str, Any]] = ()) -> Self:
+        """`blocks`: of the values that wait, in their order, if the state lacks them."""

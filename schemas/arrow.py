@@ -12,7 +12,8 @@ Metadata of the schema:
 
     table = pa.table({"y": target, "gene:TP53": [...], ...}).replace_schema_metadata({"sluiceway.target": "y"})
 
-Instances (topic `instances`): each row is an instance, each field a feature, a null an absent one. Fields called `id`,
+Instances (topic `instances`): each row is an instance, each field a feature, a null an absent one (or, for operators
+that tell the two apart, one that is not known). Fields called `id`,
 `ts` and `y` are what they are in JSON, not features. There are no later labels here: they go in records of JSON.
 
 Numbers are floats and integers of any width; columns of float64 reach the operator without being copied. `ts` may also
@@ -95,12 +96,18 @@ class Instances(NamedTuple):
 
 
 def read_instances(
-    value: bytes | None, target_of: Callable[[object], int], id_of: Callable[[object], str], limit: int
+    value: bytes | None,
+    target_of: Callable[[object], int],
+    id_of: Callable[[object], str],
+    limit: int,
+    *,
+    keep_zeros: bool = False,
+    keep_nulls: bool = False,
 ) -> Instances:
     """The instances of a message, or `Refused`.
 
     `target_of` gives what a label is in a batch and `id_of` the text of an id; `limit` is how many features an instance
-    may have.
+    may have; `keep_zeros` tells a zero from a null, `keep_nulls` a null from an absent feature: as NaN.
     """
     value, batch, names = _read(value)
     _refuse_repeats(names, "bad-feature")
@@ -115,6 +122,11 @@ def read_instances(
     ids, ts, y = (_optional(batch, name) for name in RESERVED)
     rows = np.ascontiguousarray(numbers(value, features, names, "bad-feature", nulls=True).T)
     there = rows != 0
+    if (keep_zeros or keep_nulls) and names:
+        valid = np.column_stack([one.is_valid().to_numpy(zero_copy_only=False) for one in features.columns])
+        if keep_nulls and not valid.all():
+            rows = np.where(valid, rows, np.nan)
+        there = (valid | keep_nulls) if keep_zeros else rows != 0
     indptr = np.zeros(batch.num_rows + 1, dtype=np.int64)
     np.cumsum(np.count_nonzero(there, axis=1), out=indptr[1:])
     return Instances(

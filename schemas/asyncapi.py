@@ -31,7 +31,7 @@ class Channel:
     key: str
     messages: Sequence[str]
     """Names in `JSON_SCHEMAS`; a dead letter has no schema of its own."""
-    operations: Sequence[tuple[Literal["run", "apply"], Action]]
+    operations: Sequence[tuple[Literal["run", "apply", "join"], Action]]
     compacted: bool = False
 
 
@@ -41,7 +41,21 @@ CHANNELS: dict[str, Channel] = {
         "Instances to learn from, and later labels of earlier ones.",
         "The stream.",
         ("instance", "later-label"),
-        (("run", "receive"), ("apply", "receive")),
+        (("run", "receive"), ("apply", "receive"), ("join", "receive")),
+    ),
+    "labels": Channel(
+        "labels",
+        "Labels of instances, on a topic of their own.",
+        "The stream.",
+        ("later-label",),
+        (("join", "receive"),),
+    ),
+    "labelled": Channel(
+        "labelled",
+        "Instances with the labels that have come for them: what the flow then learns from.",
+        "The stream.",
+        ("instance",),
+        (("join", "send"), ("run", "receive"), ("apply", "receive")),
     ),
     "features": Channel(
         "features",
@@ -72,12 +86,20 @@ CHANNELS: dict[str, Channel] = {
         ("verdict",),
         (("run", "send"),),
     ),
+    "requests": Channel(
+        "requests",
+        "Which features the next instances of a stream should carry, and in which order they are looked at.",
+        "The stream.",
+        ("request",),
+        (("run", "send"),),
+        compacted=True,
+    ),
     "dead_letters": Channel(
         "dead-letters",
         "Records that could not be used, as they came; the reason is in the headers.",
         "The original key.",
         (DEAD_LETTER,),
-        (("run", "send"),),
+        (("run", "send"), ("join", "send")),
     ),
     "applied": Channel(
         "applied",

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 UNLABELLED = 0
 MAX_FEATURES_PER_INSTANCE = 100_000
+MOST_CLASSES = 127
 
 Label = str | int | bool
 """As a record has it."""
@@ -65,8 +66,11 @@ class InstanceBatch:
         names: Sequence[str],
         ids: Sequence[str | None] | None = None,
     ) -> Self:
-        """Rows `indices[indptr[i]:indptr[i+1]]` into `names`; `y` of -1, +1, or 0 for unlabelled (None = all)."""
-        names = names if isinstance(names, tuple) else tuple(names)
+        """Rows `indices[indptr[i]:indptr[i+1]]` into `names`; `y` as the member says (None: all unlabelled).
+
+        Booleans are labels too: False is -1.
+        """
+        names = names if isinstance(names, tuple) else tuple(map(_plain, names))
         indptr_ = np.ascontiguousarray(indptr, dtype=np.int64)
         indices_ = np.ascontiguousarray(indices, dtype=np.int32)
         values_ = np.ascontiguousarray(values, dtype=np.float64)
@@ -88,7 +92,9 @@ class InstanceBatch:
 
     @classmethod
     def from_arrays(cls, X: ArrayLike, y: ArrayLike | None = None, names: Sequence[str] | None = None) -> Self:
-        """A dense table, a row an instance; zeros are absent. Names default to "0", "1", ..."""
+        """A dense table, a row an instance; zeros are absent. Names default to a DataFrame's own, or "0", "1", ..."""
+        if names is None and hasattr(X, "columns"):
+            names = tuple(map(str, X.columns))
         table = np.asarray(X, dtype=np.float64)
         if table.ndim != 2:
             raise ValueError(f"X must be a table of rows and columns, not of {table.ndim} dimensions")
@@ -153,10 +159,23 @@ def _labels(y: ArrayLike | None, rows: int) -> NDArray[np.int8]:
     given = np.asarray(y)
     if given.shape != (rows,):
         raise ValueError(f"{given.shape} labels for {rows} rows")
-    wrong = ~np.isin(given, (-1, 0, 1))
+    if given.dtype == np.bool_:
+        return np.where(given, 1, -1).astype(np.int8)
+    with np.errstate(invalid="ignore"):
+        whole = given.astype(np.int8) if given.dtype.kind in "biuf" else np.zeros(rows, dtype=np.int8)
+    wrong = (whole != given) | (whole < -1)
     if wrong.any():
-        raise ValueError(f"label {given[wrong][0]!r} is not -1, +1 or 0 (unlabelled)")
-    return given.astype(np.int8)
+        raise ValueError(
+            f"label {given[wrong].tolist()[0]!r} is not -1, +1 or 0 (unlabelled), nor a class, 1 to {MOST_CLASSES}"
+        )
+    if rows and whole.min() < 0 and whole.max() > 1:
+        raise ValueError(f"labels are -1 and +1, or classes from 1 on: {whole.max()} does not go with -1")
+    return whole
+
+
+def _plain(name: str) -> str:
+    """Of numpy's texts too."""
+    return str(name) if isinstance(name, str) else name
 
 
 def _refuse_bad_names(names: tuple[str, ...]) -> None:

@@ -15,11 +15,12 @@ from sluiceway.schemas.name_hash import (
     TABLE_ADDRESS,
     TABLE_AT,
     TABLE_KEY,
+    TABLE_LONGS,
     TABLE_SIZE,
     NameTable,
     name_table,
 )
-from sluiceway.schemas.read_rows import Desk
+from sluiceway.schemas.read_rows import MOST_EXPECTED, MOST_LETTERS, Desk
 from sluiceway.schemas.swar import READABLE_BEYOND
 
 _BY_RECORD: dict[Desk, type] = {Desk.START: np.int64, Desk.SIZE: np.int64}
@@ -41,7 +42,7 @@ _BY_FEATURE: dict[Desk, type] = {
     Desk.NAME_SIZE: np.int32,
     Desk.VALUES: np.float64,
 }
-_FEWEST_ROWS, _FEWEST_FEATURES = 64, 1024
+_FEWEST_ROWS, _FEWEST_FEATURES, _FEWEST_LETTERS = 64, 1024, 4096
 _KEPT_FEATURES = 1 << 19
 """So much room for features, some 20 MB, is kept whatever polls need; beyond, four times what the newest needed."""
 _MOST_STAMPS = 1 << 30
@@ -56,16 +57,17 @@ class ColumnRoom:
         self.desk[[Desk.SECRET_1, Desk.SECRET_2]] = np.array((SECRET_1, SECRET_2)).view(np.int64)
         self._at: dict[Desk, NDArray[Any]] = {}
         """The arrays that the desk points to."""
-        self._letters = 0
         self._make(_BY_RECORD, _FEWEST_ROWS)
         self._make(_BY_ROW, _FEWEST_ROWS + 1)
         self._records = self._rows = _FEWEST_ROWS
         self._make_features(_FEWEST_FEATURES)
+        self.put(Desk.EXPECTED, np.zeros((MOST_EXPECTED, TABLE_LONGS), dtype=np.uint64))
+        self.put(Desk.EXPECTED_LETTERS, np.zeros(MOST_LETTERS + len(READABLE_BEYOND), dtype=np.uint8))
 
     # -- a poll ----------------------------------------------------------------------------------------------------
 
-    def begin(self, values: Sequence[bytes | None], array: NameTable) -> None:
-        """A new poll, with these records."""
+    def begin(self, values: Sequence[bytes | None], array: NameTable, spare: int = 0) -> None:
+        """A new poll, with these records, and so much room for text that compiled code adds."""
         desk, count = self.desk, len(values)
         if self._features > _KEPT_FEATURES and self._features > 4 * self.filled:
             self._make_features(max(self.filled, _FEWEST_FEATURES), keep=0)
@@ -77,18 +79,19 @@ class ColumnRoom:
             self._records = count
         desk[Desk.NEXT_ROW] = desk[Desk.NEXT_RECORD] = 0
         self.need_rows(count)
+        beyond = bytes(spare) + READABLE_BEYOND
         try:
-            text = _BETWEEN.join((array.letters, *values, READABLE_BEYOND))  # type: ignore[arg-type]  # see below
+            text = _BETWEEN.join((array.letters, *values, beyond))  # type: ignore[arg-type]  # see below
         except TypeError:  # a message without a value
             values = filled = [value or b"" for value in values]
-            text = _BETWEEN.join((array.letters, *filled, READABLE_BEYOND))
+            text = _BETWEEN.join((array.letters, *filled, beyond))
         if count:
             size, start = self._at[Desk.SIZE][:count], self._at[Desk.START][:count]
-            size[:] = np.fromiter(map(len, values), dtype=np.int64, count=count)  # type: ignore[arg-type]
+            size[:] = np.fromiter(map(len, values), dtype=np.int64, count=count)  # type: ignore[arg-type]  # none is None by now
             start[0] = len(array.letters) + 1
             np.cumsum(size[:-1] + 1, out=start[1:])
             start[1:] += start[0]
-        self._letters = len(text)
+        desk[Desk.LETTERS] = len(text) - spare
         self._put_text(np.frombuffer(text, dtype=np.uint8))
         self._put_array(array, 0)
 
@@ -143,7 +146,7 @@ class ColumnRoom:
     def add_row(
         self, y: int, ts: int, id_: bytes, names: list[bytes], values: NDArray[np.float64], *, label_only: bool
     ) -> None:
-        """A row of the next record, of these features, none of them zero."""
+        """A row of the next record, of these features."""
         self._add_row(y, ts, id_, label_only)
         if names:
             at = self.add_text(b"".join(names))
@@ -154,7 +157,7 @@ class ColumnRoom:
         self._add_row(y, ts, id_, label_only=False)
         if self.desk.item(Desk.ARRAY_COUNT) < len(values):
             self._put_array(array, self.add_text(array.letters))
-        present = np.flatnonzero(values)
+        present = np.arange(len(values)) if self.desk.item(Desk.KEEPS_ZEROS) else np.flatnonzero(values)
         self._add_features(array.lines[present], self.desk.item(Desk.ARRAY_AT), values[present])
 
     def add_rows(
@@ -214,13 +217,21 @@ class ColumnRoom:
 
     def add_text(self, letters: bytes) -> int:
         """More text: where it begins."""
-        begin, self._letters = self._letters, self._letters + len(letters)
-        if self._letters + len(READABLE_BEYOND) > len(self.text):
-            larger = np.zeros(self._letters + self._letters // 4 + len(READABLE_BEYOND), dtype=np.uint8)
-            larger[:begin] = self.text[:begin]
-            self._put_text(larger)
-        self.text[begin : self._letters] = np.frombuffer(letters, dtype=np.uint8)
+        begin = self.desk.item(Desk.LETTERS)
+        end = begin + len(letters)
+        if end > self.desk.item(Desk.TEXT_ROOM):
+            self.more_text(end)
+        self.text[begin:end] = np.frombuffer(letters, dtype=np.uint8)
+        self.desk[Desk.LETTERS] = end
         return begin
+
+    def more_text(self, size: int = 0) -> None:
+        """See that there is room for more text, and for text of this size."""
+        used = self.desk.item(Desk.LETTERS)
+        size = max(size, used + _FEWEST_LETTERS)
+        larger = np.zeros(size + size // 4 + len(READABLE_BEYOND), dtype=np.uint8)
+        larger[:used] = self.text[:used]
+        self._put_text(larger)
 
     def need_rows(self, rows: int) -> None:
         """See that there is room for so many rows."""
@@ -244,6 +255,7 @@ class ColumnRoom:
     def _put_text(self, text: NDArray[np.uint8]) -> None:
         self.text = text
         self.put(Desk.TEXT, text)
+        self.desk[Desk.TEXT_ROOM] = len(text) - len(READABLE_BEYOND)
 
     def _put_array(self, array: NameTable, at: int) -> None:
         self.put(Desk.ARRAY_NAMES, array.lines)

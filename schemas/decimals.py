@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sluiceway.compiling import part
+from sluiceway.compiling import kernel
 from sluiceway.schemas.swar import (
     digits_in,
     high_product,
@@ -56,7 +56,7 @@ _LARGEST_POWER = 9999
 """Written out; some of it may only undo as many zeros after the point."""
 
 
-@part
+@kernel
 def read_number(at: int, into: int) -> int:
     """The JSON number that begins there, as the bits of a float, into that place; where it ends, -1 if not told here.
 
@@ -119,7 +119,7 @@ def read_number(at: int, into: int) -> int:
     return at
 
 
-@part
+@kernel
 def _round(mantissa: np.uint64, exponent: int) -> np.uint64:
     """The bits of the nearest float, ties to even; 0 if it is not normal or cannot be told."""
     zeros = leading_zeros(mantissa)

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import base64
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import count, repeat
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-import numpy as np
 import orjson
-from numpy.typing import NDArray
 
 from sluiceway.schemas.arrow import CONTENT_TYPE
 from sluiceway.schemas.batch import Label
 from sluiceway.schemas.lane import DeadLetter, OutRecord
 
-if TYPE_CHECKING:  # columns are compiled code's: the client does without
-    from sluiceway.schemas.instance_columns import Columns
-
 SNAPSHOT_SCHEMA = 1
+Entry = tuple[str, float, int] | tuple[str, float, int, Mapping[str, Any]]
+"""A selected feature, its weight, since when, and what else there is to say of it, by the members of a snapshot."""
 ERROR_HEADER = "sluiceway.error."
 
 
@@ -40,7 +35,7 @@ def snapshot(
     ts: int,
     reason: Literal["interval", "change", "final"],
     n_selected: int,
-    selected: Iterable[tuple[str, float, int]],
+    selected: Iterable[Entry],
     entered: Sequence[str],
     left: Sequence[str],
     metrics: Mapping[str, float | None],
@@ -51,14 +46,15 @@ def snapshot(
 ) -> OutRecord:
     """The snapshot made after the input record at `offset`.
 
-    `selected` is (feature, weight, since), sorted already; `source` is role -> (partition, next offset to read). A
+    `selected` is sorted already; `source` is role -> (partition, next offset to read). A
     metric that is not finite is written as null; a weight that is not finite is a ValueError.
     """
     features = []
-    for feature, weight, since in selected:
+    for feature, weight, since, *more in selected:
         if not math.isfinite(weight):
             raise ValueError(f"the weight of feature {feature!r} is {weight}: not for a snapshot")
-        features.append({"feature": feature, "weight": float(weight), "since": int(since)})
+        entry = {"feature": feature, "weight": float(weight), "since": int(since)}
+        features.append({**entry, **more[0]} if more else entry)
     record = {
         "schema": SNAPSHOT_SCHEMA,
         "flow": flow,
@@ -92,11 +88,9 @@ def prediction(
     offset: int,
     score: float,
     label: Label,
-    features_used: int | None = None,
-    cost: float | None = None,
 ) -> OutRecord:
-    """One prediction; `features_used` and `cost` are written where they are given. A score not finite is null."""
-    record: dict[str, Any] = {
+    """One prediction. A score not finite is null."""
+    record = {
         "flow": flow,
         "stream": stream,
         "id": id_,
@@ -105,100 +99,7 @@ def prediction(
         "score": score,
         "label": label,
     }
-    if features_used is not None:
-        record["features_used"] = features_used
-    if cost is not None:
-        record["cost"] = cost
     return OutRecord(offset, stream.encode(), orjson.dumps(record))
-
-
-def predictions(
-    *,
-    flow: str,
-    stream: str,
-    ids: Sequence[str | None] | None,
-    seq: int,
-    partition: int,
-    offsets: NDArray[np.int64],
-    scores: NDArray[np.float64],
-    labels: tuple[Label, Label] = (-1, 1),
-) -> list[OutRecord]:
-    """The same records as `prediction` makes one by one: seq, seq + 1, ...; a score above 0 is the second label."""
-    if len(offsets) != len(scores) or (ids is not None and len(ids) != len(scores)):
-        raise ValueError("ids, offsets and scores must have one entry a prediction")
-    key = stream.encode()
-    names = orjson.dumps({"flow": flow, "stream": stream})[:-1]
-    negative, positive = (orjson.dumps(label) for label in labels)
-    ids_ = repeat(b"null") if ids is None else map(orjson.dumps, ids)
-    # orjson writes a float as it does inside a record, and no number holds a comma
-    scores_ = orjson.dumps(scores.tolist())[1:-1].split(b",") if len(scores) else []
-    where = offsets.tolist()
-    labels_ = [positive if above else negative for above in (scores > 0).tolist()]
-    at = b',"at":{"partition":%d,"offset":' % partition
-    form = names.replace(b"%", b"%%") + b',"id":%b,"seq":%d' + at + b'%d},"score":%b,"label":%b}'
-    return [
-        OutRecord(offset, key, form % (id_, number, offset, score, label))
-        for offset, id_, number, score, label in zip(where, ids_, count(seq), scores_, labels_, strict=False)
-    ]
-
-
-class PredictionEncoder:
-    """The same records as `prediction` makes one by one, for the rows of a poll. A score above 0: the second label."""
-
-    def __init__(self, flow: str, partition: int, labels: tuple[Label, Label] = (-1, 1)) -> None:
-        self._flow = flow
-        self._labels = tuple(orjson.dumps(label) for label in labels)
-        self._at = b',"at":{"partition":%d,"offset":' % partition
-        self._starts: dict[bytes, bytes] = {}
-        """How a prediction of a stream begins."""
-
-    def encode(
-        self, columns: Columns, rows: NDArray[np.int64] | None, seq: NDArray[np.int64], scores: NDArray[np.float64]
-    ) -> list[OutRecord]:
-        """Of these rows; None = all of them. `seq` and `scores` are by row."""
-        streams, offsets = columns.streams, columns.offset
-        id_at, id_size = columns.id_at, columns.id_size
-        if rows is not None:
-            streams = [streams[row] for row in rows.tolist()]
-            offsets, seq, scores, id_at, id_size = offsets[rows], seq[rows], scores[rows], id_at[rows], id_size[rows]
-        if not len(scores):
-            return []
-        if len(self._starts) > _STARTS:
-            self._starts.clear()
-        # orjson writes a float as it does inside a record, and no number holds a comma
-        told = orjson.dumps(scores.tolist())[1:-1].split(b",")
-        ids = _ids(columns.text, id_at, id_size)
-        at, (negative, positive) = self._at, self._labels
-        made = []
-        for stream, id_, number, offset, score, above in zip(
-            streams, ids, seq.tolist(), offsets.tolist(), told, (scores > 0).tolist(), strict=True
-        ):
-            start = self._starts.get(stream) or self._start(stream)
-            value = b'%b%b,"seq":%d%b%d},"score":%b,"label":%b}' % (
-                start, id_, number, at, offset, score, positive if above else negative,
-            )  # fmt: skip
-            made.append(OutRecord(offset, stream, value))
-        return made
-
-    def _start(self, stream: bytes) -> bytes:
-        start = orjson.dumps({"flow": self._flow, "stream": stream.decode()})[:-1] + b',"id":'
-        self._starts[stream] = start
-        return start
-
-
-_STARTS = 10_000
-_MUST_BE_ESCAPED = re.compile(rb'[\x00-\x1f"\\\\]')
-
-
-def _ids(text: NDArray[np.uint8], at: NDArray[np.int64], size: NDArray[np.int32]) -> list[bytes]:
-    """Of each row as JSON."""
-    if not size.any():
-        return [b"null"] * len(size)
-    letters = memoryview(text.data)
-    ids = [bytes(letters[start : start + length]) for start, length in zip(at.tolist(), size.tolist(), strict=True)]
-    if _MUST_BE_ESCAPED.search(b"".join(ids)) is None:
-        return [b'"%b"' % id_ if id_ else b"null" for id_ in ids]
-    return [orjson.dumps(id_.decode()) if id_ else b"null" for id_ in ids]
 
 
 def dead_letter(letter: DeadLetter, topic: str, partition: int) -> OutRecord:
@@ -215,6 +116,12 @@ def dead_letter(letter: DeadLetter, topic: str, partition: int) -> OutRecord:
     return OutRecord(letter.offset, letter.key, letter.value, letter.headers + headers)
 
 
+def reason(record: OutRecord) -> dict[str, str]:
+    """Why it is one, of what `dead_letter` gave: class, message, stage, topic, partition, offset."""
+    of_ours = (header for header in record.headers if header[0].startswith(ERROR_HEADER))
+    return {name.removeprefix(ERROR_HEADER): value.decode() for name, value in of_ours}
+
+
 def dead_letter_line(record: OutRecord) -> bytes:
     """What `dead_letter` gave, as a line of a directory topic (without the line's end)."""
     told = {name.removeprefix(ERROR_HEADER): value.decode() for name, value in record.headers}
@@ -228,6 +135,30 @@ def dead_letter_line(record: OutRecord) -> bytes:
 
 def _base64(data: bytes | None) -> str | None:
     return None if data is None else base64.b64encode(data).decode()
+
+
+def request(
+    *,
+    offset: int,
+    flow: str,
+    stream: str,
+    version: int,
+    seq: int,
+    partition: int,
+    features: Sequence[str],
+    explore: float,
+) -> OutRecord:
+    """Which features the next instances should carry. Key: the stream."""
+    record = {
+        "flow": flow,
+        "stream": stream,
+        "version": version,
+        "seq": seq,
+        "at": {"partition": partition, "offset": offset},
+        "features": features,
+        "explore": explore,
+    }
+    return OutRecord(offset, stream.encode(), orjson.dumps(record))
 
 
 def verdict(

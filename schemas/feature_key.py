@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sluiceway.compiling import part
+from sluiceway.compiling import kernel
 from sluiceway.schemas.swar import load_byte, load_int, load_long, load_word, store_long, store_word
 
 _ABOVE_NUMBERS = 1 << 62
@@ -20,13 +20,13 @@ _ZERO = ord("0")
 _DIGITS = 18
 
 
-@part
+@kernel
 def key_of_name(at: int, size: int) -> int:
     """The key of a name that is not empty."""
     return _key(at, size, _FNV_OFFSET, 0)
 
 
-@part
+@kernel
 def keys_of_names(text: int, at: int, size: int, keys: int, count: int) -> None:
     """The keys of names: where each begins in the text, of 8 bytes; its size, of 4; its key, of 8. All pointers.
 
@@ -57,7 +57,7 @@ def keys_of_names(text: int, at: int, size: int, keys: int, count: int) -> None:
         store_long(keys + 8 * i, _key(text + load_long(at + 8 * i), load_int(size + 4 * i), _FNV_OFFSET, 0))
 
 
-@part
+@kernel
 def _key(at: int, size: int, z: np.uint64, hashed: int) -> int:
     """The key of a name of whose bytes so many have entered the hash."""
     if np.uint64(load_byte(at) - _ZERO) <= 9 and size <= _DIGITS and (size == 1 or load_byte(at) != _ZERO):

@@ -7,7 +7,7 @@ features and is the same everywhere and for ever. Its name itself stands in `tex
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,3 +88,29 @@ class Columns:
             ids,
             label_only if label_only.any() else None,
         )
+
+
+def take_rows(columns: Columns, rows: NDArray[np.int64]) -> Columns:
+    """Some of the rows, in rising order; nothing but the letters is shared."""
+    low = columns.indptr[rows]
+    sizes = columns.indptr[rows + 1] - low
+    indptr = np.zeros(len(rows) + 1, dtype=np.int64)
+    np.cumsum(sizes, out=indptr[1:])
+    features = np.repeat(low - indptr[:-1], sizes) + np.arange(indptr[-1])
+    return replace(
+        columns,
+        streams=[columns.streams[row] for row in rows.tolist()],
+        indptr=indptr,
+        y=columns.y[rows],
+        ts=columns.ts[rows],
+        offset=columns.offset[rows],
+        next_offset=columns.next_offset[rows],
+        id_at=columns.id_at[rows],
+        id_size=columns.id_size[rows],
+        label_only=columns.label_only[rows],
+        address=columns.address[features],
+        key=columns.key[features],
+        name_at=columns.name_at[features],
+        name_size=columns.name_size[features],
+        values=columns.values[features],
+    )

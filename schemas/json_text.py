@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sluiceway.compiling import part
+from sluiceway.compiling import kernel
 from sluiceway.schemas.decimals import read_number
 from sluiceway.schemas.swar import first_bytes, load_byte, load_word, trailing_zeros, untold
 
@@ -22,7 +22,7 @@ _MOST_NESTED = 60
 """A bit for each level has to fit into a word."""
 
 
-@part
+@kernel
 def skip_space(at: int) -> int:
     while True:
         sign = load_byte(at)
@@ -31,7 +31,7 @@ def skip_space(at: int) -> int:
         at += 1
 
 
-@part
+@kernel
 def end_of_string(at: int, escapes: bool) -> int:
     """From after the opening quote to the closing one. Of escapes, if they may be at all, those of one letter."""
     found = untold(load_word(at))
@@ -42,7 +42,7 @@ def end_of_string(at: int, escapes: bool) -> int:
     return at if load_byte(at) == QUOTE else _end_of_unusual_string(at, escapes)
 
 
-@part
+@kernel
 def _end_of_unusual_string(at: int, escapes: bool) -> int:
     while True:
         sign = load_byte(at)
@@ -64,14 +64,14 @@ def _end_of_unusual_string(at: int, escapes: bool) -> int:
             at += size
 
 
-@part
+@kernel
 def _may_be_escaped(letter: int) -> bool:
     if letter == QUOTE or letter == ESCAPE or letter == _SLASH:  # noqa: SIM109  # compiled faster
         return True
     return letter == _B or letter == _F or letter == _N or letter == _R or letter == _T  # the same
 
 
-@part
+@kernel
 def _letter_size(at: int) -> int:
     """Of how many bytes the letter beyond ASCII is; 0 if not UTF-8: cut short, too long, a surrogate, too high."""
     first, second = load_byte(at), load_byte(at + 1)
@@ -88,7 +88,7 @@ def _letter_size(at: int) -> int:
     return size
 
 
-@part
+@kernel
 def _skip_scalar(at: int, scratch: int) -> int:
     sign = load_byte(at)
     if sign == QUOTE:
@@ -103,14 +103,14 @@ def _skip_scalar(at: int, scratch: int) -> int:
     return read_number(at, scratch)
 
 
-@part
+@kernel
 def value_after(end_of_name: int) -> int:
     """From the quote that ends a member's name to its value."""
     at = skip_space(end_of_name + 1)
     return skip_space(at + 1) if load_byte(at) == COLON else -1
 
 
-@part
+@kernel
 def _skip_name(at: int) -> int:
     """From the quote that opens a member's name to its value."""
     if load_byte(at) != QUOTE:
@@ -119,7 +119,7 @@ def _skip_name(at: int) -> int:
     return -1 if at < 0 else value_after(at)
 
 
-@part
+@kernel
 def skip_value(at: int, scratch: int) -> int:
     """From where a value begins to where it ends; numbers are read into `scratch`, since some only seem to be some."""
     depth, objects = 0, np.uint64(0)  # a bit a level, the innermost lowest: whether it is an object

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from struct import Struct
 from struct import error as StructError
+from types import NoneType
 from typing import Any, NamedTuple, NoReturn
 
 import orjson
@@ -27,7 +28,7 @@ from sluiceway.schemas.refusal import (
     show,
 )
 
-_INFINITY = float("inf")
+_INFINITY, _NAN = float("inf"), float("nan")
 
 
 class Judged(NamedTuple):
@@ -46,11 +47,15 @@ class Judged(NamedTuple):
 class Judge:
     """Knows a flow's rules."""
 
-    def __init__(self, naming: StreamNaming, classes: Sequence[Label] | None, array: ArrayNames) -> None:
+    def __init__(
+        self, naming: StreamNaming, classes: Sequence[Label] | None, array: ArrayNames, *, keep_nulls: bool = False
+    ) -> None:
         self.targets = targets_of(classes)
         self._accepted = ", ".join(map(show, (True, False, 1, 0, -1) if classes is None else classes))
+        self._accepted += "; input.classes names others" if classes is None else ""
         self._naming = naming
         self._array = array
+        self._keep_nulls = keep_nulls
 
     def judge(self, key: bytes | None, value: bytes | None, lane: int) -> Judged:
         """What the record says, or `Refused`."""
@@ -91,6 +96,8 @@ class Judge:
         if type(x) is not dict and type(x) is not list:
             raise Refused("bad-x", f"x is {kind(x)}, not an object or an array")
         values = x.values() if type(x) is dict else x
+        if self._keep_nulls and None in values:
+            values = [_NAN if value is None else value for value in values]
         try:
             packed = _pack_doubles[len(x)](*values)
         except StructError:
@@ -106,7 +113,8 @@ class Judge:
         return packed
 
     def _refuse_value(self, x: object) -> NoReturn:
-        name, value = next((name, value) for name, value in self._array.named(x) if type(value) not in (int, float))
+        fit = (int, float, NoneType) if self._keep_nulls else (int, float)
+        name, value = next((name, value) for name, value in self._array.named(x) if type(value) not in fit)
         raise Refused("bad-feature", f"feature {show(name)} is {kind(value)}, not a finite number")
 
 

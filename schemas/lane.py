@@ -7,8 +7,10 @@ nothing. A position is the offset of the next record to read.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from operator import add
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 if TYPE_CHECKING:  # columns are compiled code's: the client does without
     from sluiceway.schemas.instance_columns import Columns
@@ -34,8 +36,8 @@ class RawPoll:
     """The bounded input ends here: final snapshots are due."""
     keys: list[bytes | None]
     values: list[bytes | None]
-    offsets: list[int]
-    next_offsets: list[int]
+    offsets: list[int] | range
+    next_offsets: list[int] | range
     arrow: frozenset[int] = frozenset()
     """Rows that hold Arrow, which a message's `content-type` says; all others hold JSON."""
 
@@ -85,6 +87,36 @@ class OutRecord(NamedTuple):
         return size + sum(len(name) + len(v) + 10 for name, v in self.headers) if self.headers else size
 
 
+@dataclass(slots=True, eq=False)
+class OutRecords(Sequence[OutRecord]):
+    """Many records as parallel lists, as a whole poll makes them: an object each would cost more than its bytes."""
+
+    offsets: list[int]
+    keys: list[bytes]
+    values: list[bytes]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @overload
+    def __getitem__(self, at: int) -> OutRecord: ...
+    @overload
+    def __getitem__(self, at: slice) -> OutRecords: ...
+    def __getitem__(self, at: int | slice) -> OutRecord | OutRecords:
+        if isinstance(at, slice):
+            return OutRecords(self.offsets[at], self.keys[at], self.values[at])
+        return OutRecord(self.offsets[at], self.keys[at], self.values[at])
+
+    def __iter__(self) -> Iterator[OutRecord]:
+        return map(OutRecord, self.offsets, self.keys, self.values)
+
+    @property
+    def largest(self) -> int:
+        """Bytes of the largest; there is one at least."""
+        largest: int = max(map(add, map(len, self.keys), map(len, self.values)))
+        return largest
+
+
 @dataclass(slots=True)
 class LaneOutput:
     """What one poll gave, each list in the order of the input records it was made from."""
@@ -94,13 +126,27 @@ class LaneOutput:
     stop: int
     end: bool
     selections: list[OutRecord] = field(default_factory=list)
-    predictions: list[OutRecord] = field(default_factory=list)
+    predictions: Sequence[OutRecord] = field(default_factory=list)
     verdicts: list[OutRecord] = field(default_factory=list)
+    requests: list[OutRecord] = field(default_factory=list)
     dead_letters: list[OutRecord] = field(default_factory=list)
     finals: list[OutRecord] = field(default_factory=list)
     """Final snapshots: for the selections topic, after everything else; they belong to position `stop`."""
+    # for those who watch the flow
+    records: int = 0
+    """Messages read."""
+    instances: int = 0
+    """Instances, or columns, that could be used."""
+    learnt: int = 0
+    """Labelled instances that were predicted and then learnt from."""
+    mistakes: int = 0
+    """Of these, how many were predicted wrongly."""
+
+    def positions(self, reads: str) -> dict[str, int]:
+        """The next offset to read, by what is read."""
+        return {reads: self.stop}
 
     @property
-    def lists(self) -> tuple[list[OutRecord], ...]:
+    def lists(self) -> tuple[Sequence[OutRecord], ...]:
         """All records, by what they are."""
-        return self.selections, self.predictions, self.verdicts, self.dead_letters, self.finals
+        return self.selections, self.predictions, self.verdicts, self.requests, self.dead_letters, self.finals

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import is_compiled, kernel, part
+from sluiceway.compiling import is_compiled, kernel
 from sluiceway.schemas.feature_key import key_of_name
 from sluiceway.schemas.swar import READABLE_BEYOND, first_bytes, high_product, load_word, pointer_to, same
 
@@ -81,7 +81,7 @@ def names_are_compiled() -> bool:
     return is_compiled(_hash_all) and is_compiled(_number_all)
 
 
-@part
+@kernel
 def address_of_name(at: int, size: int, secret_1: np.uint64, secret_2: np.uint64) -> np.uint64:
     """The address of a name that is not empty."""
     mixed = secret_2
@@ -93,7 +93,7 @@ def address_of_name(at: int, size: int, secret_1: np.uint64, secret_2: np.uint64
     return _fold(mixed ^ np.uint64(size), secret_2)
 
 
-@part
+@kernel
 def _fold(one: np.uint64, other: np.uint64) -> np.uint64:
     return np.uint64(high_product(one, other) ^ (one * other))
 
@@ -101,7 +101,7 @@ def _fold(one: np.uint64, other: np.uint64) -> np.uint64:
 @kernel
 def _hash_all(text: NDArray[np.uint8], secret_1: np.uint64, secret_2: np.uint64, table: NDArray[np.uint64]) -> None:
     for i in range(len(table)):
-        at, size = pointer_to(text) + int(table[i, TABLE_AT]), int(table[i, TABLE_SIZE])
+        at, size = pointer_to(text) + int(np.int64(table[i, TABLE_AT])), int(np.int64(table[i, TABLE_SIZE]))
         table[i, TABLE_ADDRESS] = address_of_name(at, size, secret_1, secret_2)
         table[i, TABLE_KEY] = np.uint64(key_of_name(at, size))
 

@@ -13,7 +13,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import kernel, part
+from sluiceway.compiling import kernel
 from sluiceway.schemas.decimals import read_number
 from sluiceway.schemas.feature_key import keys_of_names
 from sluiceway.schemas.json_text import (
@@ -95,10 +95,28 @@ class Desk(IntEnum):
     SECRET_1 = 29
     SECRET_2 = 30
     SCRATCH = 31
+    EXPECTED = 32
+    """The names of an earlier record's features in their order, which the next record probably has too: a line each, as
+    `name_hash` has them, of `MOST_EXPECTED` at most."""
+    EXPECTED_LETTERS = 33
+    """Of those names, with room for `MOST_LETTERS`."""
+    EXPECTED_COUNT = 34
+    """A number."""
+    STRAYED = 35
+    """A number: how often names were other than expected of late."""
+    LETTERS = 36
+    """A number: how much of the text is used."""
+    TEXT_ROOM = 37
+    """A number: how much may be."""
+    KEEPS_ZEROS = 38
+    """1: a zero is not the same as an absent feature."""
+    KEEPS_NULLS = 39
+    """1: a feature may be null, which is NaN in the columns."""
 
 
 LABEL_TARGET, LABEL_SIZE, LABEL_AT = 0, 8, 16
 LABEL_BYTES = 24
+MOST_EXPECTED, MOST_LETTERS = 1 << 12, 1 << 16
 DONE, ODD, NO_ROOM = 0, -1, -2
 
 # the same as distances in bytes, which compiled code adds to where the desk stands
@@ -109,6 +127,8 @@ DONE, ODD, NO_ROOM = 0, -1, -2
     _NEXT_RECORD, _NEXT_ROW,
     _LIMIT, _BY_MEMBER, _LABELS, _LABEL_COUNT, _ARRAY_NAMES, _ARRAY_COUNT, _ARRAY_AT,
     _SEEN, _STAMP, _SECRET_1, _SECRET_2, _SCRATCH,
+    _EXPECTED, _EXPECTED_LETTERS, _EXPECTED_COUNT, _STRAYED,
+    _LETTERS, _TEXT_ROOM, _KEEPS_ZEROS, _KEEPS_NULLS,
 ) = (8 * place for place in Desk)
 
 _NAME_X, _NAME_Y = ord("x"), ord("y")
@@ -119,6 +139,10 @@ _ZERO, _MOST_DIGITS = ord("0"), 18
 _LINE_BYTES = 8 * TABLE_LONGS
 _LOWER_32_BITS = (1 << 32) - 1
 _NO_SIGN = np.uint64(2**63 - 1)
+_MOST_LEFT_OUT = 4
+"""Expected names that one record leaves out in a row, and is still as expected."""
+_SELDOM = 255
+NAN = np.uint64(np.float64(np.nan).view(np.uint64))
 
 
 @kernel
@@ -142,7 +166,7 @@ def read_rows(desk: NDArray[np.int64], stop: int) -> int:
     return said
 
 
-@part
+@kernel
 def _read_record(desk: int, record: int, row: int, place: int) -> int:
     """Its row, features from `place` on: where they end."""
     text = load_long(desk + _TEXT)
@@ -174,17 +198,17 @@ def _read_record(desk: int, record: int, row: int, place: int) -> int:
             has &= ~member if member == _HAS_X else -1
             at += 4
         elif member == _HAS_X:
-            place = _read_features(desk, at, place)
+            place = read_features(desk, at, place)
             if place < 0:
                 return place
             at = load_long(desk + _SCRATCH)
         elif member == _HAS_Y:
-            at = _read_label(desk, at)
+            at = read_label(desk, at)
             target = load_long(desk + _SCRATCH)
         elif member == _HAS_TS:
-            end = _end_of_digits(at)
+            end = end_of_digits(at)
             if end > 0:
-                store_long(load_long(desk + _TS) + 8 * row, _number(at, end))
+                store_long(load_long(desk + _TS) + 8 * row, whole_number(at, end))
             at = end
         elif member == _HAS_ID or member == _HAS_STREAM:  # noqa: SIM109  # compiled faster
             begin, end = at, -1
@@ -193,7 +217,7 @@ def _read_record(desk: int, record: int, row: int, place: int) -> int:
                 end = end_of_string(begin, False)
                 at = end + 1
             elif member == _HAS_ID:
-                at = end = _end_of_digits(at)
+                at = end = end_of_digits(at)
             if end <= begin:
                 return ODD
             if member == _HAS_ID:
@@ -223,7 +247,7 @@ def _read_record(desk: int, record: int, row: int, place: int) -> int:
     return place
 
 
-@part
+@kernel
 def _member(name: int, size: int, by_member: int) -> int:
     """Which of those that count; 0: none."""
     letter = load_byte(name)
@@ -236,8 +260,8 @@ def _member(name: int, size: int, by_member: int) -> int:
     return _HAS_STREAM if named else 0
 
 
-@part
-def _end_of_digits(at: int) -> int:
+@kernel
+def end_of_digits(at: int) -> int:
     """Where a whole number ends that is not negative and not too long; -1 if it is none."""
     stop = at
     while np.uint64(load_byte(stop) - _ZERO) <= 9:
@@ -246,8 +270,8 @@ def _end_of_digits(at: int) -> int:
     return -1 if size == 0 or size > _MOST_DIGITS or (size > 1 and load_byte(at) == _ZERO) else stop
 
 
-@part
-def _number(at: int, stop: int) -> int:
+@kernel
+def whole_number(at: int, stop: int) -> int:
     value = 0
     while at < stop:
         value = value * 10 + (load_byte(at) - _ZERO)
@@ -255,8 +279,8 @@ def _number(at: int, stop: int) -> int:
     return value
 
 
-@part
-def _read_label(desk: int, at: int) -> int:
+@kernel
+def read_label(desk: int, at: int) -> int:
     """Where the label ends, and what it is into the scratch.
 
     Of a longer number the beginning may be taken for a label; what comes after it then shows that something is wrong.
@@ -271,19 +295,24 @@ def _read_label(desk: int, at: int) -> int:
     return -1
 
 
-@part
-def _read_features(desk: int, at: int, first: int) -> int:
+@kernel
+def read_features(desk: int, at: int, first: int) -> int:
     """The features of an object or array: where they end in the columns; where it ends itself, into the scratch."""
-    text, room, line = load_long(desk + _TEXT), load_long(desk + _ROOM), load_long(desk + _ARRAY_NAMES)
+    text, room = load_long(desk + _TEXT), load_long(desk + _ROOM)
     addresses, keys, values = load_long(desk + _ADDRESS), load_long(desk + _KEY), load_long(desk + _VALUES)
     names, sizes = load_long(desk + _NAME_AT), load_long(desk + _NAME_SIZE)
     secret_1, secret_2 = load_word(desk + _SECRET_1), load_word(desk + _SECRET_2)
-    names_at, beyond = load_long(desk + _ARRAY_AT), line + _LINE_BYTES * load_long(desk + _ARRAY_COUNT)
     is_array = load_byte(at) == OPEN_ARRAY
     if not is_array and load_byte(at) != OPEN:
         return ODD
     close = CLOSE_ARRAY if is_array else CLOSE
-    place, zeros = first, 0
+    # lines of names: those of an array, or those that an object probably has
+    line, letters = load_long(desk + _ARRAY_NAMES), load_long(desk + _ARRAY_AT)
+    beyond = line + _LINE_BYTES * load_long(desk + _ARRAY_COUNT)
+    if not is_array:
+        line, letters = load_long(desk + _EXPECTED), load_long(desk + _EXPECTED_LETTERS)
+        beyond = line + _LINE_BYTES * load_long(desk + _EXPECTED_COUNT)
+    place, zeros, expected = first, 0, first
     at = skip_space(at + 1)
     sign = load_byte(at)
     while sign != close:
@@ -292,26 +321,38 @@ def _read_features(desk: int, at: int, first: int) -> int:
         if is_array:
             if line == beyond:
                 return ODD
-            store_long(addresses + 8 * place, load_long(line))
-            store_long(keys + 8 * place, load_long(line + 8))
-            store_long(names + 8 * place, names_at + load_long(line + 16))
-            store_int(sizes + 4 * place, load_long(line + 24))
-            line += _LINE_BYTES
+            store_long(names + 8 * place, letters + load_long(line + 16))
         else:
-            name = at + 1
-            at = end_of_string(name, False)
-            size = at - name
-            if sign != QUOTE or size <= 0:
+            if sign != QUOTE:
                 return ODD
-            store_word(addresses + 8 * place, address_of_name(name, size, secret_1, secret_2))
+            name = at + 1
+            line = _expected_line(name, line, beyond, letters)
+            if line != beyond:
+                at = name + load_long(line + 24)
+            else:
+                at = end_of_string(name, False)
+                size = at - name
+                if size <= 0:
+                    return ODD
+                store_word(addresses + 8 * place, address_of_name(name, size, secret_1, secret_2))
+                store_int(sizes + 4 * place, size)
             store_long(names + 8 * place, name - text)
-            store_int(sizes + 4 * place, size)
             at = value_after(at)
             if at < 0:
                 return ODD
-        at = read_number(at, values + 8 * place)
-        if at < 0:
-            return ODD
+        if line != beyond:
+            store_long(addresses + 8 * place, load_long(line))
+            store_long(keys + 8 * place, load_long(line + 8))
+            store_int(sizes + 4 * place, load_long(line + 24))
+            line += _LINE_BYTES
+            expected += 1
+        end = read_number(at, values + 8 * place)
+        if end < 0:
+            if load_long(desk + _KEEPS_NULLS) == 0 or first_bytes(load_word(at), 4) != NULL:
+                return ODD
+            store_word(values + 8 * place, NAN)
+            end = at + 4
+        at = end
         zeros += load_word(values + 8 * place) & _NO_SIGN == 0
         place += 1
         at = skip_space(at)
@@ -324,18 +365,69 @@ def _read_features(desk: int, at: int, first: int) -> int:
         elif sign != close:
             return ODD
     count = place - first
-    if count > load_long(desk + _LIMIT) or not (is_array or _differ(desk, addresses + 8 * first, count)):
+    if count > load_long(desk + _LIMIT):
         return ODD
-    if zeros != 0:
-        place = _without_zeros(desk, first, place)
-    if not is_array:
-        keys_of_names(text, names + 8 * first, sizes + 4 * first, keys + 8 * first, place - first)
+    if expected == place:
+        store_long(desk + _STRAYED, load_long(desk + _STRAYED) >> 1)
+    else:  # expected names differ from each other, and their keys are known
+        if not all_differ(desk, addresses + 8 * first, count):
+            return ODD
+        keys_of_names(text, names + 8 * expected, sizes + 4 * expected, keys + 8 * expected, place - expected)
+        _expect(desk, first, count)
+    if zeros != 0 and load_long(desk + _KEEPS_ZEROS) == 0:
+        place = without_zeros(desk, first, place)
     store_long(desk + _SCRATCH, at + 1)
     return place
 
 
-@part
-def _differ(desk: int, addresses: int, count: int) -> bool:
+@kernel
+def _expected_line(name: int, line: int, beyond: int, letters: int) -> int:
+    """The line of the name that begins there: one of the next few, since features may be left out; `beyond` if none.
+
+    Once a name was not expected, no name of its record is.
+    """
+    last = min(beyond, line + _LINE_BYTES * _MOST_LEFT_OUT)
+    while line < last:
+        size = load_long(line + 24)
+        # in this order: what is the same is text, so that what follows it can be read
+        if same(name, letters + load_long(line + 16), size) and load_byte(name + size) == QUOTE:
+            return line
+        line += _LINE_BYTES
+    return beyond
+
+
+@kernel
+def _expect(desk: int, first: int, count: int) -> None:
+    """The names of these features, all of a record, become those that are expected.
+
+    If that does not help, it is done for the 1st, 2nd, 4th, 8th, ... record with other names alone.
+    """
+    strayed = load_long(desk + _STRAYED) + 1
+    store_long(desk + _STRAYED, strayed)
+    if strayed & (strayed - 1) != 0 and strayed & _SELDOM != 0:
+        return
+    text, addresses, keys = load_long(desk + _TEXT), load_long(desk + _ADDRESS), load_long(desk + _KEY)
+    names, sizes = load_long(desk + _NAME_AT), load_long(desk + _NAME_SIZE)
+    line, letters, used = load_long(desk + _EXPECTED), load_long(desk + _EXPECTED_LETTERS), 0
+    count = min(count, MOST_EXPECTED)
+    for i in range(first, first + count):
+        name, size = text + load_long(names + 8 * i), load_int(sizes + 4 * i)
+        if used + size > MOST_LETTERS:
+            count = i - first
+            break
+        store_long(line, load_long(addresses + 8 * i))
+        store_long(line + 8, load_long(keys + 8 * i))
+        store_long(line + 16, used)
+        store_long(line + 24, size)
+        for letter in range(0, size, 8):
+            store_word(letters + used + letter, load_word(name + letter))
+        used += size
+        line += _LINE_BYTES
+    store_long(desk + _EXPECTED_COUNT, count)
+
+
+@kernel
+def all_differ(desk: int, addresses: int, count: int) -> bool:
     """Whether no address stands there twice: of a name that does, or of two names, which is for others to tell."""
     seen, stamp = load_long(desk + _SEEN), load_long(desk + _STAMP) + 1
     store_long(desk + _STAMP, stamp)
@@ -356,8 +448,8 @@ def _differ(desk: int, addresses: int, count: int) -> bool:
     return True
 
 
-@part
-def _without_zeros(desk: int, first: int, stop: int) -> int:
+@kernel
+def without_zeros(desk: int, first: int, stop: int) -> int:
     """Zeros taken out of the features of a row: where they end."""
     addresses, values = load_long(desk + _ADDRESS), load_long(desk + _VALUES)
     names, sizes, keys = load_long(desk + _NAME_AT), load_long(desk + _NAME_SIZE), load_long(desk + _KEY)

@@ -46,6 +46,8 @@ class Rules(NamedTuple):
     feature_names: Sequence[str] | None = None
     max_features_per_instance: int = MAX_FEATURES_PER_INSTANCE
     target_type: TargetType = "class"
+    nulls: bool = False
+    """Whether a feature may be null."""
 
 
 class _Input(BaseModel):
@@ -66,8 +68,9 @@ class Instance(_Input):
 
     id: Id | None = Field(default=None, description="Needed if the label comes later; repeats are legal.")
     ts: Milliseconds | None = Field(default=None, description="When it happened, milliseconds since 1970.")
-    x: dict[Text, Finite] | list[Finite] = Field(
+    x: dict[Text, Finite | None] | list[Finite | None] = Field(
         description="Features by name; or in the order of `feature_names`, else of the names 0, 1, ... Absent = 0."
+        " null = not known: for joint operators."
     )
     y: AnyLabel | None = Field(
         default=None, description="Binary: true/false, 1/-1, 1/0; or one of the flow's classes. Absent = unlabelled."
@@ -75,8 +78,10 @@ class Instance(_Input):
 
     @field_validator("x")
     @classmethod
-    def _acceptable_size(cls, x: dict[str, float] | list[float], info: ValidationInfo) -> object:
+    def _acceptable(cls, x: dict[str, float | None] | list[float | None], info: ValidationInfo) -> object:
         rules = _rules(info)
+        if not rules.nulls and None in (x.values() if isinstance(x, dict) else x):
+            raise ValueError("a feature is null")
         if len(x) > rules.max_features_per_instance:
             raise ValueError(f"more than {rules.max_features_per_instance} features")
         if isinstance(x, list) and rules.feature_names is not None and len(x) > len(rules.feature_names):
@@ -84,7 +89,7 @@ class Instance(_Input):
         return x
 
     def features(self, feature_names: Sequence[str] | None = None) -> dict[str, float]:
-        """The features by name, whichever way they were sent; a zero says the same as absence, so zeros are not here.
+        """The features by name, whichever way they were sent; zeros and nulls are not here.
 
         >>> Instance(x=[0.5, 0.0, 2.0]).features()
         {'0': 0.5, '2': 2.0}
@@ -95,7 +100,7 @@ class Instance(_Input):
             named = {str(place): value for place, value in enumerate(self.x)}
         else:
             named = dict(zip(feature_names, self.x, strict=False))
-        return {name: value for name, value in named.items() if value != 0}
+        return {name: value for name, value in named.items() if value}
 
 
 class LaterLabel(_Input):
@@ -204,6 +209,12 @@ class SelectedFeature(_ReadByClients):
     feature: Text
     weight: Finite
     since: Count = Field(description="The version at which the feature last entered; of dense learners: got a weight.")
+    class_: AnyLabel | None = Field(
+        default=None, alias="class", description="With more than two classes: that of the feature's largest |weight|."
+    )
+    rank: Annotated[int, Field(strict=True, ge=1)] | None = Field(
+        default=None, description="Joint operators: its place in the order in which features are looked at now, from 1."
+    )
 
 
 class Position(_ReadByClients):
@@ -249,10 +260,20 @@ class Prediction(_Output):
     id: str | None
     seq: Count = Field(description="Counted per stream: the prediction's identity.")
     at: Position = Field(description="Where the instance lies in the input.")
-    score: Finite | None = Field(description="null where the score exceeds a float64.")
-    label: AnyLabel
-    features_used: Count | None = None
-    cost: Finite | None = None
+    score: Finite | None = Field(
+        description="null where the score exceeds a float64. Joint operators: the chance of the label."
+    )
+    label: AnyLabel | None = Field(description="null where a joint operator has not yet learnt enough to decide.")
+    scores: dict[str, Finite | None] | None = Field(
+        default=None, description="With more than two classes, if wanted: all by name; `score` is the largest."
+    )
+    features_used: Count | None = Field(
+        default=None, description="Joint operators: how many features were looked at, the first ones of their order."
+    )
+    cost: Finite | None = Field(default=None, description="Joint operators: what it cost to look at them.")
+    posterior: dict[str, Finite] | None = Field(
+        default=None, description="Joint operators: the chance of each class met so far, by name."
+    )
 
 
 class Verdict(_Output):
@@ -269,6 +290,23 @@ class Verdict(_Output):
     by: tuple[Text, ...] = Field(description="The features that made the column itself redundant.")
     removed: dict[Text, tuple[Text, ...]] = Field(description="Those removed because of it, and by which.")
     returned: tuple[Text, ...] = Field(description="Those that came back because of it.")
+
+
+class Request(_ReadByClients):
+    """Which features the next instances of a stream should carry. Topic `requests`, key: the stream.
+
+    It holds until the stream's next one; before the first, all features are wanted.
+    """
+
+    flow: Text
+    stream: Text
+    version: Count = Field(description="Labelled instances learnt.")
+    seq: Count = Field(description="The next instance's: the first that is decided as the request says.")
+    at: Position = Field(description="The input record after which that is known.")
+    features: tuple[Text, ...] = Field(description="In the order in which they are looked at.")
+    explore: Annotated[float, Field(strict=True, ge=0, lt=1)] = Field(
+        description="The share of instances that should carry all features instead, whichever they are."
+    )
 
 
 class AppliedSelection(_Output):
@@ -335,6 +373,7 @@ JSON_SCHEMAS: Mapping[str, type[BaseModel]] = {
     "snapshot": Snapshot,
     "prediction": Prediction,
     "verdict": Verdict,
+    "request": Request,
     "applied": Applied,
     "dead-letter-line": DeadLetterLine,
 }

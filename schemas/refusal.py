@@ -27,7 +27,10 @@ ErrorClass = Literal[
     "bad-ts",
     "bad-column",
     "bad-arrow",
+    "bad-schema",
     "orphan-label",
+    "late-label",
+    "unlabelled",
 ]
 
 ERROR_CLASSES: Mapping[ErrorClass, str] = {
@@ -47,9 +50,12 @@ ERROR_CLASSES: Mapping[ErrorClass, str] = {
     "bad-ts": "`ts` is not an integer of milliseconds from 0 to 2**63 - 1",
     "bad-column": "a target or a feature column is malformed, not finite, or does not fit to what came before",
     "bad-arrow": "the value is not an Arrow stream, though the message's `content-type` says so",
+    "bad-schema": "the value is in a schema registry's format, and its schema is not there, or says something else",
     "orphan-label": "no unlabelled instance is waiting for this later label",
+    "late-label": "the instance that this label is for was given up before the label came (`sluiceway join`)",
+    "unlabelled": "no label came for this instance in time, and `join.unlabelled` sends such to dead letters",
 }
-"""Every reason for which decoding refuses a record."""
+"""Every reason for which a record is refused."""
 
 STAGE = "decode"
 MESSAGE_LENGTH = 300
@@ -114,6 +120,8 @@ def refuse_unreadable(value: bytes | None, error: orjson.JSONDecodeError) -> NoR
         raise Refused("tombstone", "the message has no value")
     if not value:
         raise Refused("empty", "the message is empty")
+    if value[0] == 0:
+        raise Refused("not-json", "the value begins with a byte of 0, as those of a schema registry do: see [registry]")
     try:
         value.decode()
     except UnicodeDecodeError as not_utf8:

@@ -9,7 +9,9 @@ stream appends (instances that wait for a label, rows of a window, kept columns)
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -54,18 +56,25 @@ class StoredStream:
         return len(self.head) + sum(map(len, self.pieces.values()))
 
 
+_NONE: Mapping[int, bytes] = MappingProxyType({})
+
+
 class StoredChange(NamedTuple):
     """A stream's change as a store takes it."""
 
     stream: str
     birth: int
     head: bytes
-    added: dict[int, bytes]
-    dropped: list[int]
+    added: Mapping[int, bytes] = _NONE
+    dropped: Sequence[int] = ()
+
+    @property
+    def is_head_alone(self) -> bool:
+        return not (self.added or self.dropped)
 
     @property
     def size(self) -> int:
-        return len(self.head) + sum(map(len, self.added.values()))
+        return len(self.head) + sum(map(len, self.added.values())) if self.added else len(self.head)
 
 
 _encoder = msgspec.msgpack.Encoder()

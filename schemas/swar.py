@@ -15,7 +15,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from sluiceway.compiling import part
+from sluiceway.compiling import kernel
 
 READABLE_BEYOND = bytes(8)
 
@@ -148,7 +148,7 @@ def trailing_zeros(_: Any, word: Any) -> Any:
     return types.int64(types.uint64), generate
 
 
-@part
+@kernel
 def digits_in(word: np.uint64) -> int:
     """With how many decimal digits it begins."""
     # 0x30 to 0x39: the upper half of the byte is 3, and still is after adding 6
@@ -156,7 +156,7 @@ def digits_in(word: np.uint64) -> int:
     return 8 if other == 0 else trailing_zeros(other) >> 3
 
 
-@part
+@kernel
 def number_of(word: np.uint64) -> np.uint64:
     """The number that eight digits spell: pairs first, then fours, then all."""
     word = ((word & np.uint64(0x0F0F0F0F0F0F0F0F)) * np.uint64(10 * 2**8 + 1)) >> np.uint64(8)
@@ -164,19 +164,19 @@ def number_of(word: np.uint64) -> np.uint64:
     return ((word & np.uint64(0x0000FFFF0000FFFF)) * np.uint64(10_000 * 2**32 + 1)) >> np.uint64(32)
 
 
-@part
+@kernel
 def below(word: np.uint64, bound: np.uint64) -> np.uint64:
     """Not 0 if a byte is below the bound, at most 128; the lowest bit that is set is that of the first such byte."""
     return (word - _LOWEST * bound) & ~word & _HIGHEST
 
 
-@part
+@kernel
 def equal(word: np.uint64, byte: np.uint64) -> np.uint64:
     """Not 0 if a byte is this one; the lowest bit that is set is that of the first such byte."""
     return below(word ^ (_LOWEST * byte), np.uint64(1))
 
 
-@part
+@kernel
 def untold(word: np.uint64) -> np.uint64:
     """Not 0 if a byte of a JSON string is more than a letter of ASCII: a quote, an escape, a control character, or a
     part of a longer letter; the lowest bit that is set is that of the first such byte."""
@@ -185,13 +185,13 @@ def untold(word: np.uint64) -> np.uint64:
     return found & _HIGHEST
 
 
-@part
+@kernel
 def first_bytes(word: np.uint64, count: int) -> np.uint64:
     """The word with all but its first 1 to 8 bytes set to 0."""
     return word & (_ALL >> np.uint64(64 - 8 * count))
 
 
-@part
+@kernel
 def same(at: int, other: int, size: int) -> bool:
     """Whether the bytes are the same in both places."""
     stop = at + size - 8

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -12,14 +13,19 @@ import pytest
 from hypothesis import settings
 
 from tests.crash import table
+from tests.faults import figures
 from tests.support import Broker, BrokerUnavailable, Cluster, Topics
 from tests.support.broker import any_broker
+from tests.support.browser import Browser, BrowserUnavailable, any_browser
 from tests.support.links import links_complaint
 from tests.support.markers import LateMarkers
+from tests.support.registry import RegistryUnavailable, SchemaRegistry
 
 ROOT = Path(__file__).resolve().parents[1]
 Brokers = TypeVar("Brokers", Broker, LateMarkers, Cluster)
 MISSING = pytest.StashKey[str]()
+NO_REGISTRY = pytest.StashKey[str]()
+NO_BROWSER = pytest.StashKey[str]()
 NEED_BROKER = {"kafka", "topics", "own_broker", "late_markers", "cluster"}
 
 
@@ -29,6 +35,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="run the whole crash series, also the tests marked crash(full=True)",
     )
+    faults = parser.getgroup("faults")
+    faults.addoption("--schedules", type=int, default=10, help="how many schedules of faults are played")
+    faults.addoption("--seed", type=int, default=0, help="the seed of the first of them")
 
 
 # an example may be the first to compile a kernel, or meet a busy machine: times are measured by benchmarks alone
@@ -36,8 +45,11 @@ settings.register_profile("no deadline", deadline=None)
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # a shell starts what it runs in the background deaf to Ctrl-C, and a program's children inherit that
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     settings.load_profile("no deadline")
     config.pluginmanager.register(table)
+    config.pluginmanager.register(figures)
     complaint = links_complaint(ROOT)
     if complaint is not None:
         raise pytest.UsageError(complaint)
@@ -60,6 +72,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
         output["missing"] = session.config.stash.get(MISSING, None)
+        output["no registry"] = session.config.stash.get(NO_REGISTRY, None)
+        output["no browser"] = session.config.stash.get(NO_BROWSER, None)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -67,12 +81,24 @@ def pytest_testnodedown(node: Any, error: object) -> None:
     reason = getattr(node, "workeroutput", {}).get("missing")
     if reason is not None:
         node.config.stash[MISSING] = reason
+    reason = getattr(node, "workeroutput", {}).get("no registry")
+    if reason is not None:
+        node.config.stash[NO_REGISTRY] = reason
+    reason = getattr(node, "workeroutput", {}).get("no browser")
+    if reason is not None:
+        node.config.stash[NO_BROWSER] = reason
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     reason = config.stash.get(MISSING, None)
     if reason is not None:
         terminalreporter.write_line(f"NO KAFKA BROKER, ITS TESTS DID NOT RUN: {reason}", red=True, bold=True)
+    reason = config.stash.get(NO_REGISTRY, None)
+    if reason is not None:
+        terminalreporter.write_line(f"NO SCHEMA REGISTRY, ITS TESTS DID NOT RUN: {reason}", red=True, bold=True)
+    reason = config.stash.get(NO_BROWSER, None)
+    if reason is not None:
+        terminalreporter.write_line(f"NO BROWSER, ITS TESTS DID NOT RUN: {reason}", red=True, bold=True)
 
 
 def _missing(config: pytest.Config, reason: str) -> NoReturn:
@@ -101,6 +127,41 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[str]:
         if missing is not None:
             _missing(request.config, missing)
         yield bootstrap
+
+
+@pytest.fixture(scope="session")
+def registry(request: pytest.FixtureRequest) -> Iterator[SchemaRegistry]:
+    """The run's one schema registry."""
+    started = SchemaRegistry()
+    missing = None
+    try:
+        started.start()
+    except RegistryUnavailable as error:
+        missing = str(error)
+    if missing is not None:
+        request.config.stash[NO_REGISTRY] = missing.splitlines()[0]
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"no schema registry, and CI=true: {missing}", pytrace=False)
+        pytest.skip(f"no schema registry: {missing}")
+    yield started
+    started.stop()
+
+
+@pytest.fixture(scope="session")
+def browser(request: pytest.FixtureRequest) -> Iterator[Browser]:
+    """The run's one browser, without a screen."""
+    with contextlib.ExitStack() as stack:
+        missing = None
+        try:
+            started = stack.enter_context(any_browser())
+        except BrowserUnavailable as error:
+            missing = str(error)
+        if missing is not None:
+            request.config.stash[NO_BROWSER] = missing.splitlines()[0]
+            if os.environ.get("CI") == "true":
+                pytest.fail(f"no browser, and CI=true: {missing}", pytrace=False)
+            pytest.skip(f"no browser: {missing}")
+        yield started
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import zipfile
@@ -103,3 +104,53 @@ def test_a_checkout_without_links_is_noticed(tmp_path: Path) -> None:
     for name in LINKS:
         (package / name).write_text(f"../../{name}")  # what git leaves there
     assert "enable git core.symlinks" in str(links_complaint(tmp_path))
+
+
+CLIENT = (
+    "import sys\n"
+    "sys.path.insert(0, sys.argv.pop(1))\n"
+    "class Finder:\n"
+    "    def find_spec(self, name, path=None, target=None):\n"
+    "        if name.partition('.')[0] in ('bytewax', 'llvmlite', 'numba', 'scipy'):\n"
+    "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
+    "sys.meta_path.insert(0, Finder())\n"
+)
+"""The installed wheel with its own requirements alone."""
+
+
+def test_the_wheel_by_itself_is_the_client(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        [name] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        lines = archive.read(name).decode().splitlines()
+    required = [line.removeprefix("Requires-Dist: ") for line in lines if line.startswith("Requires-Dist: ")]
+    alone = {re.split(r"[<>=! ;\[]", one)[0] for one in required if "extra ==" not in one}
+    assert alone == {"confluent-kafka", "msgspec", "numpy", "orjson", "pydantic", "rich", "typer"}
+    engine = {re.split(r"[<>=! ;\[]", one)[0] for one in required if "extra == 'engine'" in one}
+    assert engine == {"bytewax", "numba", "scipy"}
+
+
+def without_the_engine(installed: Path, code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = (sys.executable, "-c", CLIENT + code, str(installed), *arguments)
+    return subprocess.run(command, cwd=installed, capture_output=True, text=True, check=False)
+
+
+def test_the_client_alone_reads_selections(installed: Path, tmp_path: Path) -> None:
+    topic = tmp_path / "selections"
+    topic.mkdir()
+    (topic / "_topic.json").write_text('{"partitions": 1}')
+    (topic / "part-00000.jsonl").touch()
+    code = f"import sluiceway\nprint(sluiceway.latest('dir:{topic}'), sluiceway.SelectionMask.__name__)"
+    done = without_the_engine(installed, code)
+    assert (done.returncode, done.stdout) == (0, "{} SelectionMask\n"), done.stderr
+    main = "from sluiceway.cli import main\nsys.argv[0] = 'sluiceway'\nmain()"
+    done = without_the_engine(installed, main, "watch", f"dir:{topic}", "--once")
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_needs_the_engine_says_so(installed: Path) -> None:
+    install = "needs the engine (numba), which is not installed: pip install 'sluiceway[engine]'"
+    done = without_the_engine(installed, "import sluiceway\nsluiceway.OFS")
+    assert done.stderr.splitlines()[-1] == f"ImportError: sluiceway.OFS {install}"
+    main = "from sluiceway.cli import main\nsys.argv[0] = 'sluiceway'\nmain()"
+    done = without_the_engine(installed, main, "operators")
+    assert (done.returncode, done.stderr) == (2, f"sluiceway: this command {install}\n")

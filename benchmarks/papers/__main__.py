@@ -1,4 +1,4 @@
-"""python -m benchmarks.papers (ofs | stsd | saola | margin) --data DIR: a published table beside our own."""
+"""python -m benchmarks.papers (ofs | stsd | saola | margin | etana) --data DIR: a published table beside our own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from benchmarks.papers import margin, ofs, saola
+from benchmarks.papers import etana, margin, ofs, saola
 from benchmarks.papers.data import folder
 from benchmarks.papers.ofs_partial import table_3, table_5
 from benchmarks.papers.stsd import paper_algorithm
@@ -20,7 +20,7 @@ from benchmarks.papers.tables import RUNS
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.papers", description=__doc__)
-    parser.add_argument("paper", choices=["ofs", "stsd", "saola", "margin"])
+    parser.add_argument("paper", choices=["ofs", "stsd", "saola", "margin", "etana"])
     parser.add_argument("--table", choices=["2", "3", "5", "paper-algorithm"], help="of ofs (default: 2) and stsd")
     parser.add_argument("--runs", type=int, default=RUNS, help="of ofs --table 3, 5 and stsd: fewer for a first look")
     parser.add_argument("--data", type=Path, help="where the data sets are (default: $SLUICEWAY_DATA)")
@@ -35,6 +35,8 @@ def main() -> int:
     made = {"3": table_3, "5": table_5}.get(options.table, paper_algorithm if options.paper == "stsd" else None)
     if made is not None:
         return made(data, options.runs, options.json)
+    if options.paper == "etana":
+        return etana.main(data, options.json)
     if options.paper == "margin":
         return margin.main(data, options.trials, options.json)
     if options.paper == "saola":

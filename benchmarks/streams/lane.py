@@ -11,12 +11,16 @@ import orjson
 import psutil  # type: ignore[import-untyped]  # it has no types
 
 from benchmarks.measure import cpu_seconds
+from sluiceway.flows.memory import memory_of
 from sluiceway.flows.preflight import Surroundings
 from sluiceway.flows.select import SELECTING
 from sluiceway.flows.settings import Settings
 from sluiceway.operators import registry
+from sluiceway.operators.kinds.learner import LEARNER
+from sluiceway.schemas.asleep import Asleep, AsleepInMemory
 from sluiceway.schemas.lane import LaneOutput, RawPoll
 from sluiceway.schemas.state import StoredChange, StoredStream
+from sluiceway.topics.asleep_file import AsleepInFile
 from sluiceway.topics.bounds import Bounds
 from sluiceway.topics.state_records import RunRecord
 from sluiceway.topics.store import Restored
@@ -49,7 +53,9 @@ class MemoryLane:
         settings = flow_settings(operator, **(sections or {"emit": {"every": 0}}))
         around = Surroundings(1, "", {}, None)
         self._decode = SELECTING.decode(settings, around)
-        restored = Restored(RunRecord(1, Bounds((0,), (None,))), None, states or {})
+        memory = memory_of(settings.flow.memory, 1)
+        asleep: Asleep = AsleepInMemory(states or {}) if memory is None else AsleepInFile(memory.cache)
+        restored = Restored(RunRecord(1, Bounds((0,), (None,))), None, asleep)
         self._lane = SELECTING.processor(settings, around)(0, restored)
         self._at = 0
 
@@ -62,6 +68,8 @@ class MemoryLane:
     def process(self, poll: RawPoll) -> LaneOutput:
         output = self._lane.process(self._decode(poll))
         assert not output.dead_letters
+        if self._lane.wants_commit:
+            self._lane.changes()
         return output
 
     def changes(self) -> Sequence[StoredChange]:
@@ -70,7 +78,7 @@ class MemoryLane:
 
 def stored(changes: Sequence[StoredChange]) -> dict[str, StoredStream]:
     """What a store would give back."""
-    return {change.stream: StoredStream(change.birth, change.head, change.added) for change in changes}
+    return {change.stream: StoredStream(change.birth, change.head, dict(change.added)) for change in changes}
 
 
 def operator(name: str) -> dict[str, Any]:
@@ -79,7 +87,7 @@ def operator(name: str) -> dict[str, Any]:
 
 
 def learners() -> list[str]:
-    return [name for name, entry in registry.OPERATORS.items() if entry.kind == "learner"]
+    return [name for name, entry in registry.OPERATORS.items() if entry.kind is LEARNER]
 
 
 def numbered(features: int) -> list[str]:

@@ -26,7 +26,7 @@ SMALL = 255
 """Up to so many slots an entry of the index is one byte."""
 NO_ROOM = -1
 _LEAST = 4
-_NEXT, _FREE_BLOCKS, _FREE_RUNS = 0, 1, 65
+_NEXT, _FREE_BLOCKS, _FREE_RUNS, _IN_USE = 0, 1, 65, 129
 
 
 class Arena(NamedTuple):
@@ -38,11 +38,12 @@ class Arena(NamedTuple):
     ints: NDArray[np.int32]
     octets: NDArray[np.uint8]
     free: NDArray[np.int64]
-    """The first word never used; then, by size, the first of the blocks and of the plain runs of words given up."""
+    """The first word never used; by size, the first of the blocks and of the plain runs of words given up; how many
+    words are in use."""
 
 
 def new_arena(words: int = 1 << 12) -> Arena:
-    free = np.zeros(_FREE_RUNS + 64, dtype=np.int64)
+    free = np.zeros(_IN_USE + 1, dtype=np.int64)
     free[_NEXT] = 1  # no block begins at 0, which means "none"
     return _views(np.zeros(words, dtype=np.int64), free)
 
@@ -55,6 +56,16 @@ def larger(arena: Arena, words: int) -> Arena:
     return _views(grown, arena.free)
 
 
+def words_taken(arena: Arena) -> int:
+    """From the first to the last that was ever used: so many of them take memory."""
+    return int(arena.free[_NEXT])
+
+
+def words_in_use(arena: Arena) -> int:
+    """Without those given up."""
+    return int(arena.free[_IN_USE])
+
+
 def _views(words: NDArray[np.int64], free: NDArray[np.int64]) -> Arena:
     return Arena(
         words, words.view(np.float64), words.view(np.uint64), words.view(np.int32), words.view(np.uint8), free
@@ -62,17 +73,18 @@ def _views(words: NDArray[np.int64], free: NDArray[np.int64]) -> Arena:
 
 
 @kernel
-def index_size(room: int) -> int:
-    """Entries of the index: a power of two, at most a third or half of it used."""
+def index_words(room: int) -> int:
+    """For so many entries of the index that at most a third or half of them are used: a power of two."""
     size = 8
     while size < (3 * room if room <= SMALL else 2 * room):
         size *= 2
-    return size
+    return size // 8 if room <= SMALL else size // 2
 
 
 @kernel
-def index_words(room: int) -> int:
-    return index_size(room) // 8 if room <= SMALL else index_size(room) // 2
+def index_size(room: int) -> int:
+    """Entries of the index."""
+    return 8 * index_words(room) if room <= SMALL else 2 * index_words(room)
 
 
 @kernel
@@ -100,37 +112,23 @@ def _size_class(size: int) -> int:
 @kernel
 def take_block(arena: Arena, room: int, limit: int) -> int:
     """Where a free block of this room begins; NO_ROOM if the arena must grow first. Its content is anything."""
-    at = _FREE_BLOCKS + _size_class(room)
-    if arena.free[at] > 0:
-        block = arena.free[at]
-        arena.free[at] = arena.words[block]
-        return block  # type: ignore[no-any-return]  # numpy types an item as Any
-    return _take(arena, block_words(room))
+    return _take(arena, _FREE_BLOCKS + _size_class(room), block_words(room))
 
 
 @kernel
 def give_block(arena: Arena, block: int, room: int) -> None:
-    at = _FREE_BLOCKS + _size_class(room)
-    arena.words[block] = arena.free[at]
-    arena.free[at] = block
+    _give(arena, _FREE_BLOCKS + _size_class(room), block, block_words(room))
 
 
 @kernel
 def take_run(arena: Arena, words: int) -> int:
     """A run of words, zeros or not, rounded up to a power of two; NO_ROOM if the arena must grow first."""
-    at = _FREE_RUNS + _size_class(words)
-    if arena.free[at] > 0:
-        run = arena.free[at]
-        arena.free[at] = arena.words[run]
-        return run  # type: ignore[no-any-return]
-    return _take(arena, 1 << _size_class(words))
+    return _take(arena, _FREE_RUNS + _size_class(words), run_words(words))
 
 
 @kernel
 def give_run(arena: Arena, run: int, words: int) -> None:
-    at = _FREE_RUNS + _size_class(words)
-    arena.words[run] = arena.free[at]
-    arena.free[at] = run
+    _give(arena, _FREE_RUNS + _size_class(words), run, run_words(words))
 
 
 @kernel
@@ -140,9 +138,22 @@ def run_words(words: int) -> int:
 
 
 @kernel
-def _take(arena: Arena, words: int) -> int:
-    start = arena.free[_NEXT]
-    if start + words > len(arena.words):
-        return NO_ROOM
-    arena.free[_NEXT] = start + words
-    return start  # type: ignore[no-any-return]
+def _take(arena: Arena, at: int, words: int) -> int:
+    """One of those given up, which the list at `at` has, or a new one."""
+    start = arena.free[at]
+    if start > 0:
+        arena.free[at] = arena.words[start]
+    else:
+        start = arena.free[_NEXT]
+        if start + words > len(arena.words):
+            return NO_ROOM
+        arena.free[_NEXT] = start + words
+    arena.free[_IN_USE] += words
+    return start  # type: ignore[no-any-return]  # numpy types an item as Any
+
+
+@kernel
+def _give(arena: Arena, at: int, start: int, words: int) -> None:
+    arena.words[start] = arena.free[at]
+    arena.free[at] = start
+    arena.free[_IN_USE] -= words

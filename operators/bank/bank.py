@@ -13,14 +13,18 @@ from sluiceway.compiling import as_argument
 from sluiceway.operators.bank import arena as arenas
 from sluiceway.operators.bank import book as books
 from sluiceway.operators.bank import packing
-from sluiceway.operators.bank.block import key_of, name_of, since_of, weight_of
+from sluiceway.operators.bank.chosen import Chosen
+from sluiceway.operators.bank.gather import gathered
 from sluiceway.operators.bank.packing import free_model
 from sluiceway.operators.bank.rows import ARRIVED, TOUCHED, Poll, count_back, new_scratch
 from sluiceway.operators.bank.sweep import sweep
+from sluiceway.operators.contract import Selected, SelectedOfClass
 from sluiceway.operators.kernels.head import HEAD
 from sluiceway.schemas.instance_columns import Columns
 from sluiceway.schemas.name_hash import SECRET_1, SECRET_2
 from sluiceway.schemas.swar import READABLE_BEYOND
+
+DAMAGED = "its model is damaged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,10 @@ class Banked(Protocol):
     def features(self) -> int:
         """What a model keeps of the features it has seen: NO_FEATURES, KEYS or NAMES of `seen`."""
 
+    @property
+    def by_slot(self) -> bool:
+        """Whether every feature in a slot is selected, so that what is selected is known after every row."""
+
     def advance_bank(self, bank: Bank, row: int, poll: Poll, scores: NDArray[np.float64], emit: Emission) -> int:
         """Call the learner's kernel for the rows from `row` on.
 
@@ -55,8 +63,8 @@ class Banked(Protocol):
         for what that row can bring.
         """
 
-    def selected(self, bank: Bank, model: int) -> list[tuple[str, float, int]]:
-        """Feature, weight and since when, by weight; of equal ones the smaller feature key first."""
+    def choose(self, bank: Bank, models: NDArray[np.int64]) -> Chosen:
+        """What is selected in these models, of which there is one at least."""
 
     def know_selected(self, bank: Bank, model: int) -> None:
         """Bring the head's fingerprint of what is selected up to date, where that is not done row by row."""
@@ -85,10 +93,16 @@ class Bank:
         self._used = 0
         self._plain = _Plain(0)
 
+    by_class = False
+    """Whether what is selected has a class: that of its largest weight."""
+
     # -- models --------------------------------------------------------------------------------------------------
 
     def add(self, count: int = 1) -> list[int]:
         """Numbers of new models."""
+        return self._take(count)
+
+    def _take(self, count: int) -> list[int]:
         numbers = [self._free.pop() for _ in range(min(count, len(self._free)))]
         more = count - len(numbers)
         if self._used + more > len(self.heads):
@@ -110,17 +124,47 @@ class Bank:
         free_model(self.arena, self.heads, model, self.learner.features)
         self._free.append(model)
 
+    # -- memory --------------------------------------------------------------------------------------------------
+
+    @property
+    def bytes_used(self) -> int:
+        """By models, and by the names of their features; scratch arrays go by."""
+        models = self._used - len(self._free)
+        return 8 * arenas.words_in_use(self.arena) + models * HEAD.itemsize + books.bytes_used(self.book)
+
+    def reserve(self, size: int) -> None:
+        """Room for models of so many bytes, which takes no memory before it is used: growing takes twice as much."""
+        if size // 8 > len(self.arena.words):
+            self.arena = arenas.larger(self.arena, size // 8)
+
+    def tidy(self, size: int) -> None:
+        """After models were dropped: what they leave is given back where it takes the models beyond so many bytes."""
+        if self.book.counts[books.ENTRIES] > books.LEAST_SWEPT:
+            sweep(self.heads[: self._used], self.arena, self.book, self.learner.features)
+        taken, used = arenas.words_taken(self.arena), arenas.words_in_use(self.arena)
+        if 8 * taken > size and 4 * used < 3 * taken:
+            heads, learner = self.heads[: self._used], self.learner
+            self.arena = gathered(self.arena, heads, learner.slots_at_most, learner.features, size // 8)
+
+    # -- what has changed ----------------------------------------------------------------------------------------
+
     def touch(self, models: Sequence[int]) -> None:
-        """These count as changed."""
-        known, flags = self.scratch.touched_models, self.heads["flags"]
-        for model in models:
-            if not flags[model] & TOUCHED:
-                flags[model] |= TOUCHED
-                known[0] += 1
-                known[known[0]] = model
+        """These, each named once, count as changed."""
+        known, flags, numbers = self.scratch.touched_models, self.heads["flags"], np.array(models, dtype=np.int64)
+        numbers = numbers[flags[numbers] & TOUCHED == 0]
+        flags[numbers] |= TOUCHED
+        known[known[0] + 1 : known[0] + 1 + len(numbers)] = numbers
+        known[0] += len(numbers)
+
+    @property
+    def touched_count(self) -> int:
+        return int(self.scratch.touched_models[0])
 
     def touched(self) -> NDArray[np.int64]:
         """The models that rows have changed since `packed` was last called, in the order of their first change."""
+        return self._touched()
+
+    def _touched(self) -> NDArray[np.int64]:
         return self.scratch.touched_models[1 : self.scratch.touched_models[0] + 1].copy()
 
     # -- state ---------------------------------------------------------------------------------------------------
@@ -139,7 +183,7 @@ class Bank:
             if done == len(models):
                 break
             out = np.concatenate((out, np.zeros(len(out), dtype=np.int64)))
-        left = self.touched()
+        left = self._touched()
         left = left[self.heads["flags"][left] & TOUCHED != 0]
         self.scratch.touched_models[0] = len(left)
         self.scratch.touched_models[1 : len(left) + 1] = left
@@ -155,21 +199,24 @@ class Bank:
         return packed
 
     def check(self, packed: bytes) -> None:
-        """`ValueError` if that is nothing that `pack` gave: compiled code does not look before it reads."""
-        whole = type(packed) is bytes and len(packed) % 8 == 0
-        if whole:
-            words = as_argument(np.frombuffer(packed + READABLE_BEYOND, dtype=np.int64))
-            whole = packing.is_whole(words, self.learner.slots_at_most, self.learner.features)
-        if not whole:
-            raise ValueError("its model is damaged")
+        """`ValueError` if that is nothing that `pack` gave."""
+        if self.first_damaged([packed]) >= 0:
+            raise ValueError(DAMAGED)
+
+    def first_damaged(self, packed: Sequence[bytes]) -> int:
+        """Which of these is nothing that `pack` gave; -1: none. Compiled code does not look before it reads."""
+        for at, one in enumerate(packed):
+            if type(one) is not bytes or len(one) % 8:
+                return at
+        words, ends = _words(packed)
+        return packing.first_damaged(as_argument(words), ends, self.learner.slots_at_most, self.learner.features)
 
     def wake(self, packed: Sequence[bytes]) -> NDArray[np.int64]:
         """The numbers of models that were packed here or elsewhere, and go on from there."""
-        models = np.array(self.add(len(packed)), dtype=np.int64)
-        words = np.frombuffer(b"".join([*packed, READABLE_BEYOND]), dtype=np.int64).copy()
-        ends = np.cumsum([len(one) // 8 for one in packed], dtype=np.int64)
-        # a name has at least a letter, and a word of its own for its size
-        self.book = books.with_room(self.book, 2 * len(words), 8 * len(words))
+        models = np.array(self._take(len(packed)), dtype=np.int64)
+        words, ends = _words(packed)
+        words = words.copy()
+        self._make_room_for_names(2 * len(words), 8 * len(words))  # a name has a letter at least, and its size
         done = 0
         while True:
             done = packing.wake(
@@ -182,9 +229,27 @@ class Bank:
         self._widen(max(int(self.heads["room"][models].max(initial=0)), len(self.scratch.origin) - 1), 0)
         return models
 
-    def selected(self, model: int) -> list[tuple[str, float, int]]:
-        """Feature, weight and since when, by weight; of equal ones the smaller feature key first."""
-        return self.learner.selected(self, model)
+    def choose(self, models: NDArray[np.int64]) -> Chosen:
+        """What is selected in these models, of which there is one at least."""
+        return self.learner.choose(self, models)
+
+    def selected(self, model: int) -> Sequence[Selected | SelectedOfClass]:
+        """By weight; of equal ones the smaller feature key first."""
+        chosen = self.choose(np.array([model], dtype=np.int64))
+        names = (books.name_of(self.book, number) for number in chosen.number.tolist())
+        return list(map(Selected, names, chosen.weight.tolist(), chosen.since.tolist()))
+
+    def metrics(self, model: int) -> dict[str, float]:
+        """What only the learner can count, as a model of its own says it."""
+        return self.learner.metrics(self, model)
+
+    def wanted_features(self, model: int) -> list[str] | None:
+        """The features that the model's coming instance is asked for; None where all are looked at."""
+        return self.learner.wanted_features(self, model)
+
+    def confusion(self, model: int) -> NDArray[np.int64] | None:
+        """Where there are more than two classes: labelled instances by their class and the one predicted."""
+        return None
 
     def numbers_of_rows(self, models: NDArray[np.int64], special: Special | None) -> NDArray[np.int64]:
         """The number of each row among the instances of its model, after `advance` has done them; -1: a later label."""
@@ -194,13 +259,25 @@ class Bank:
         count_back(models, special.kind, self.heads, numbers)
         return numbers
 
-    def emitted(self, model: int) -> None:
-        """A snapshot of the model as it is was taken: the next change is one against what is selected now."""
-        self.learner.know_selected(self, model)
-        head = self.heads[model : model + 1]
-        head["emitted"], head["emitted_fingerprint"] = head["version"], head["fingerprint"]
+    def emitted(self, models: NDArray[np.int64]) -> None:
+        """Snapshots of the models as they are were taken: the next change is one against what is selected now."""
+        for model in models.tolist():
+            self.learner.know_selected(self, model)
+        heads = self.heads
+        heads["emitted"][models], heads["emitted_fingerprint"][models] = (
+            heads["version"][models],
+            heads["fingerprint"][models],
+        )
 
     # -- learning ------------------------------------------------------------------------------------------------
+
+    def new_scores(self, rows: int) -> NDArray[np.float64]:
+        """Room for the scores of a poll's rows."""
+        return np.empty(rows)
+
+    def judged(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """By row, what tells later whether a label agrees with what was said of its instance."""
+        return scores
 
     def poll(self, columns: Columns, models: NDArray[np.int64], special: Special | None = None) -> Poll:
         """The rows of a poll, each with its model; `special` tells of later labels."""
@@ -211,7 +288,8 @@ class Bank:
             special = self._plain
         return Poll(
             columns.text,
-            columns.indptr,
+            columns.indptr[:-1],
+            columns.indptr[1:],
             columns.address,
             columns.key,
             columns.name_at,
@@ -243,17 +321,20 @@ class Bank:
 
     def _make_room(self, poll: Poll) -> None:
         """For names and rows as they come with the poll; what slots need is found out row by row."""
-        counts = self.book.counts
-        if counts[books.ENTRIES] > counts[books.SWEEP_AT]:
-            sweep(self.heads[: self._used], self.arena, self.book, self.learner.features)
-        features = int(poll.indptr[-1])
-        self.book = books.with_room(self.book, features, int(poll.name_size[:features].sum()))
-        longest = int(np.diff(poll.indptr).max(initial=0))
+        features = int(poll.stop[-1]) if len(poll.stop) else 0
+        self._make_room_for_names(features, int(poll.name_size[:features].sum()))
+        longest = int((poll.stop - poll.first).max(initial=0))
         if longest > len(self.scratch.values):
             self._widen(len(self.scratch.origin) - 1, longest)
 
+    def _make_room_for_names(self, names: int, letters: int) -> None:
+        counts = self.book.counts
+        if counts[books.ENTRIES] > counts[books.SWEEP_AT]:
+            sweep(self.heads[: self._used], self.arena, self.book, self.learner.features)
+        self.book = books.with_room(self.book, names, letters)
+
     def _grow(self, poll: Poll, row: int) -> None:
-        length = int(poll.indptr[row + 1] - poll.indptr[row])
+        length = int(poll.stop[row] - poll.first[row])
         limit = self.learner.slots_at_most
         head = self.heads[poll.model[row]]
         room = arenas.room_for(min(limit, int(head["active"]) + length), limit)
@@ -267,15 +348,10 @@ class Bank:
         self.scratch = new_scratch(slots, length, 0)._replace(signal=signal, touched_models=touched)
 
 
-def selected_by_slot(bank: Bank, model: int) -> list[tuple[str, float, int]]:
-    """Of learners that select every feature with a weight, which is what stands in its slot times the scale."""
-    block, room, active = (int(bank.heads[field][model]) for field in ("block", "room", "active"))
-    weight, key, since, name = (
-        part(bank.arena, block, room)[1 : active + 1] for part in (weight_of, key_of, since_of, name_of)
-    )
-    weight = bank.heads["scale"][model] * weight
-    order = np.lexsort((key, -np.abs(weight)))
-    return [(books.name_of(bank.book, int(name[at])), float(weight[at]), int(since[at])) for at in order]
+def _words(packed: Sequence[bytes]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Packed models one after the other, with a word beyond the last, and where each ends."""
+    words = np.frombuffer(b"".join([*packed, READABLE_BEYOND]), dtype=np.int64)
+    return words, np.cumsum(np.fromiter(map(len, packed), dtype=np.int64, count=len(packed)) >> 3)
 
 
 class Special:

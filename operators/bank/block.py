@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import inlined, kernel
+from sluiceway.compiling import inlined, kernel, plain
 from sluiceway.operators.bank import index
 from sluiceway.operators.bank.arena import SMALL, Arena, index_size, index_words
+
+
+class Slots(NamedTuple):
+    """What a block says of each slot."""
+
+    weight: NDArray[np.float64]
+    since: NDArray[np.int64]
+    key: NDArray[np.int64]
+    name: NDArray[np.int32]
+
+
+def slots_of(arena: Arena, block: int, room: int) -> Slots:
+    """Slots 0 to `room`, for Python."""
+    start, slots = block + plain(index_words)(room), room + 1
+    names = 2 * (start + 4 * slots)
+    return Slots(
+        arena.floats[start + slots : start + 2 * slots],
+        arena.words[start + 2 * slots : start + 3 * slots],
+        arena.words[start + 3 * slots : start + 4 * slots],
+        arena.ints[names : names + slots],
+    )
 
 
 @inlined

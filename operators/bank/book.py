@@ -15,7 +15,8 @@ from sluiceway.schemas.swar import READABLE_BEYOND, pointer_to, same
 
 ENTRY = np.dtype([("address", "u8"), ("key", "i8"), ("at", "i8"), ("size", "i8")])
 ENTRIES, LETTERS, SWEEP_AT = 0, 1, 2
-_LEAST = 4096
+LEAST_SWEPT = 4096
+"""With fewer entries there is nothing to gain."""
 
 
 class Book(NamedTuple):
@@ -29,7 +30,7 @@ class Book(NamedTuple):
 
 
 def new_book() -> Book:
-    counts = np.array((0, 0, _LEAST), dtype=np.int64)
+    counts = np.array((0, 0, LEAST_SWEPT), dtype=np.int64)
     letters = np.zeros(len(READABLE_BEYOND), dtype=np.uint8)
     return Book(counts, np.zeros(0, dtype=ENTRY), letters, np.zeros(2, dtype=np.int32))
 
@@ -49,6 +50,11 @@ def with_room(book: Book, names: int, letters: int) -> Book:
         spelt[:used] = book.letters[:used]
         book = book._replace(letters=spelt)
     return book
+
+
+def bytes_used(book: Book) -> int:
+    """By the names that there are, and by the table."""
+    return int(book.counts[ENTRIES]) * ENTRY.itemsize + int(book.counts[LETTERS]) + book.table.nbytes
 
 
 def name_of(book: Book, number: int) -> str:
@@ -116,6 +122,6 @@ def keep_used(book: Book, used: NDArray[np.int32]) -> None:
         used[number] = kept
     book.counts[ENTRIES] = kept
     book.counts[LETTERS] = letters
-    book.counts[SWEEP_AT] = max(_LEAST, 2 * kept)
+    book.counts[SWEEP_AT] = max(LEAST_SWEPT, 2 * kept)
     book.table[:] = 0
     refill(book)

@@ -30,7 +30,7 @@ def advance_perceptron_random(
             scores[row] = 0.0
             row += 1
             continue
-        length = poll.indptr[row + 1] - poll.indptr[row]
+        length = poll.stop[row] - poll.first[row]
         if not open_seen(arena, heads, at, length, poll.y[row] != 0, limit, KEYS):
             return ~row
         if not open_row(poll, arena, heads, scratch, row, k, scaled):

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.operators.bank import book as books
 from sluiceway.operators.bank import dense_loops
 from sluiceway.operators.bank.bank import Bank, Banked, Emission
-from sluiceway.operators.bank.block import key_of, name_of, since_of
+from sluiceway.operators.bank.block import slots_of
+from sluiceway.operators.bank.chosen import Chosen, together
 from sluiceway.operators.bank.dense_rows import FRESH, know_selected, present_weights
 from sluiceway.operators.bank.rows import Poll
 from sluiceway.operators.bank.seen import NO_FEATURES
@@ -44,6 +44,8 @@ def banked(model: object) -> Banked | None:
 class BankedDense:
     """What a bank needs of a dense learner: its parameters and its loop."""
 
+    by_slot = False
+
     def __init__(self, model: DenseLearner, loop: Callable[..., int]) -> None:
         self.loop = loop
         given = model.params
@@ -64,21 +66,18 @@ class BankedDense:
             emit.every, emit.on_change, emit.min_gap, self._k, self._keep, self._limit, *self._own,
         )  # fmt: skip
 
-    def selected(self, bank: Bank, model: int) -> list[tuple[str, float, int]]:
+    def choose(self, bank: Bank, models: NDArray[np.int64]) -> Chosen:
+        return together([self._chosen(bank, model) for model in models.tolist()])
+
+    def _chosen(self, bank: Bank, model: int) -> Chosen:
         block, room, active = (int(bank.heads[field][model]) for field in ("block", "room", "active"))
         weights, selected = np.zeros(active + 1), np.zeros(active + 1, dtype=np.bool_)
         present_weights(bank.arena, bank.heads, model, weights)
-        key, since = key_of(bank.arena, block, room), since_of(bank.arena, block, room)
-        name = name_of(bank.arena, block, room)
-        mark(weights, key, active, self._k, self._keep, selected)
+        _, since, key, name = slots_of(bank.arena, block, room)
+        mark(weights, key, active, self._k, self._keep, selected, np.empty(active, dtype=np.int64))
         slots = np.flatnonzero(selected)
         slots = slots[np.lexsort((key[slots], -np.abs(weights[slots])))]
-        return [
-            (books.name_of(bank.book, number), weight, when)
-            for number, weight, when in zip(
-                name[slots].tolist(), weights[slots].tolist(), since[slots].tolist(), strict=True
-            )
-        ]
+        return Chosen(np.array([len(slots)]), name[slots], weights[slots], since[slots])
 
     def know_selected(self, bank: Bank, model: int) -> None:
         if bank.heads["flags"][model] & FRESH == 0:

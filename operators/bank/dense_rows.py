@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import kernel, part
+from sluiceway.compiling import kernel
 from sluiceway.operators.bank.arena import SMALL, Arena
 from sluiceway.operators.bank.block import address_of, key_of, large_index, name_of, small_index, weight_of
 from sluiceway.operators.bank.book import Book, number_of
@@ -30,26 +30,26 @@ FRESH = 2
 """In `head.flags`: the fingerprint is up to date."""
 
 
-@part
+@kernel
 def gather(poll: Poll, arena: Arena, heads: NDArray[Any], scratch: Scratch, d: Dense, row: int) -> None:
     """The weights of the row's features by their place in it; without a slot it is 0, as in slot 0."""
     at, slot_of, by_name = poll.model[row], scratch.slot_of, d.by_name
     weight = weight_of(arena, heads[at].block, heads[at].room)
-    for i in range(poll.indptr[row + 1] - poll.indptr[row]):
+    for i in range(poll.stop[row] - poll.first[row]):
         by_name[i] = weight[slot_of[i]]
 
 
-@part
+@kernel
 def scatter(poll: Poll, arena: Arena, heads: NDArray[Any], scratch: Scratch, d: Dense, row: int) -> None:
     """The other way round, after the row: to whatever slots its features have then."""
     at, slot_of, by_name = poll.model[row], scratch.slot_of, d.by_name
     weight = weight_of(arena, heads[at].block, heads[at].room)
-    for i in range(poll.indptr[row + 1] - poll.indptr[row]):
+    for i in range(poll.stop[row] - poll.first[row]):
         weight[slot_of[i]] = by_name[i]
     weight[0] = 0.0  # a weight that has become 0 may have kept its sign
 
 
-@part
+@kernel
 def close_row(
     poll: Poll, arena: Arena, heads: NDArray[Any], scratch: Scratch, d: Dense, book: Book,
     scores: NDArray[np.float64], row: int, before: int, version: int, every: int, on_change: bool, min_gap: int,
@@ -74,7 +74,7 @@ def close_row(
     return count_row(poll, heads, scores, row, version, every, on_change, min_gap)
 
 
-@part
+@kernel
 def _settle(
     poll: Poll, arena: Arena, heads: NDArray[Any], scratch: Scratch, d: Dense, book: Book, row: int, before: int
 ) -> None:
@@ -82,7 +82,7 @@ def _settle(
     at = poll.model[row]
     block, room, active = heads[at].block, heads[at].room, heads[at].active
     address, name, key = address_of(arena, block, room), name_of(arena, block, room), key_of(arena, block, room)
-    first = poll.indptr[row]
+    first = poll.first[row]
     origin, local, moved, in_log = scratch.origin, scratch.local, scratch.moved, d.in_log
     moved_address, moved_name = scratch.moved_address, scratch.moved_name
     count = 0
@@ -114,7 +114,7 @@ def _settle(
         origin[moved[i]] = moved[i]
 
 
-@part
+@kernel
 def _prefetch_names(poll: Poll, scratch: Scratch, book: Book, first: int, count: int) -> None:
     """Of the slots that have moved: each look into a large book would wait for main memory three times."""
     local, moved, address, table, entry = scratch.local, scratch.moved, poll.address, book.table, book.entry

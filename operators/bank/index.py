@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import inlined, part
+from sluiceway.compiling import kernel
 
 Index = NDArray[Any]
 """Slots by place, 0 = free: bytes or 32-bit numbers."""
 
 
-@inlined
+@kernel
 def slot_at(index: Index, address: NDArray[np.uint64], wanted: np.uint64) -> int:
     """The slot of an address; 0 if it has none."""
     mask = np.uint64(len(index) - 1)
@@ -29,7 +29,7 @@ def slot_at(index: Index, address: NDArray[np.uint64], wanted: np.uint64) -> int
     return int(slot)
 
 
-@part
+@kernel
 def enter(index: Index, address: NDArray[np.uint64], slot: int) -> None:
     mask = np.uint64(len(index) - 1)
     at = address[slot] & mask
@@ -38,7 +38,7 @@ def enter(index: Index, address: NDArray[np.uint64], slot: int) -> None:
     index[at] = slot
 
 
-@part
+@kernel
 def remove(index: Index, address: NDArray[np.uint64], slot: int) -> None:
     """What was pushed on by the slot moves back, so that a search may stop at the first free place."""
     mask = np.uint64(len(index) - 1)
@@ -56,7 +56,7 @@ def remove(index: Index, address: NDArray[np.uint64], slot: int) -> None:
     index[hole] = 0
 
 
-@part
+@kernel
 def fill(index: Index, address: NDArray[np.uint64], slots: int) -> None:
     """Slots 1 to `slots`, into an index of any content."""
     index[:] = 0

@@ -32,6 +32,10 @@ _BANKED: Mapping[type[Any], Callable[[Any], Banked | None]] = MappingProxyType(
 
 
 def banked(model: Any) -> Banked | None:
-    """What one bank needs of a learner with the model's parameters; None if there is no bank for its kind."""
-    make = _BANKED.get(type(model), dense.banked)
-    return make(model)
+    """What one bank needs of a learner with the model's parameters; None if there is no bank for its kind.
+
+    A learner of another package says it by its own `BANKED`; one that is inherited would run another's loop.
+    """
+    make = vars(type(model)).get("BANKED") or _BANKED.get(type(model), dense.banked)
+    found: Banked | None = make(model)
+    return found

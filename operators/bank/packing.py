@@ -217,20 +217,38 @@ def _wake(
 
 
 @kernel
-def is_whole(packed: NDArray[np.int64], limit: int, features: int) -> bool:
-    """Whether these words, all but the last, are one packed model; nothing else may be woken."""
+def first_damaged(packed: NDArray[np.int64], ends: NDArray[np.int64], limit: int, features: int) -> int:
+    """Which of these is no packed model, the i-th ending at `ends[i]`; -1: none. Nothing else may be woken.
+
+    A word beyond the last is readable.
+    """
+    begin = np.int64(0)
+    for i in range(len(ends)):
+        if not _is_whole(packed[begin : ends[i] + 1], limit, features):
+            return i
+        begin = ends[i]
+    return -1
+
+
+@kernel
+def _is_whole(packed: NDArray[np.int64], limit: int, features: int) -> bool:
+    """Whether these words, all but the last, are one packed model."""
     end = len(packed) - 1
     if end < 1:
         return False
     mask, at = packed[0], 1
-    counts = np.zeros(FIELDS, dtype=np.int64)
+    active = emitted = count = 0
     for bit in range(64):
         if mask >> np.int64(bit) & 1:
             if bit >= len(KEPT) or at >= end:
                 return False
-            counts[KEPT[bit]] = packed[at]
+            if KEPT[bit] == _ACTIVE:
+                active = int(packed[at])
+            elif KEPT[bit] == _SNAPSHOT_SIZE:
+                emitted = int(packed[at])
+            elif KEPT[bit] == _FEATURES:
+                count = int(packed[at])
             at += 1
-    active, emitted, count = counts[_ACTIVE], counts[_SNAPSHOT_SIZE], counts[_FEATURES]
     if active < 0 or active > limit or emitted < 0 or emitted > 2 * end or count < 0 or count > 2 * end:
         return False
     if active > 0:

@@ -43,7 +43,7 @@ def advance_ofs_partial(
             scores[row] = 0.0
             row += 1
             continue
-        first, length = poll.indptr[row], poll.indptr[row + 1] - poll.indptr[row]
+        first, length = poll.first[row], poll.stop[row] - poll.first[row]
         if not open_seen(arena, heads, at, length, poll.y[row] != 0, limit, NAMES):
             return ~row
         if not open_row(poll, arena, heads, scratch, row, k, scaled):
@@ -80,7 +80,7 @@ def advance_perceptron_partial(
             scores[row] = 0.0
             row += 1
             continue
-        first, length = poll.indptr[row], poll.indptr[row + 1] - poll.indptr[row]
+        first, length = poll.first[row], poll.stop[row] - poll.first[row]
         if not open_seen(arena, heads, at, length, poll.y[row] != 0, limit, NAMES):
             return ~row
         if not open_row(poll, arena, heads, scratch, row, k, scaled):
@@ -120,7 +120,7 @@ class BankedPartial(BankedCounting, ABC):
     def wanted_features(self, bank: Bank, model: int) -> list[str]:
         coming = int(bank.heads["version"][model]) + 1
         if not self._explores(coming):
-            return [feature for feature, _, _ in self.selected(bank, model)]
+            return [entry.feature for entry in bank.selected(model)]
         names = names_of_seen(bank.arena, bank.heads, model)
         self._sample.head["instance"] = _NO_INSTANCE
         choose(self._sample, self._seed, coming, self.slots_at_most, len(names))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import inlined, kernel
+from sluiceway.compiling import kernel
 from sluiceway.operators.bank.arena import NO_ROOM, Arena, give_run, take_run
 from sluiceway.operators.kernels.sparse.bucket_queue import BucketQueue, buckets_for, places_for
 
@@ -41,7 +41,7 @@ def open_queue(arena: Arena, heads: NDArray[Any], queues: NDArray[Any], model: i
     return True
 
 
-@inlined
+@kernel
 def queue_view(
     arena: Arena, heads: NDArray[Any], queues: NDArray[Any], model: int, near: NDArray[np.int32],
     log: NDArray[np.int32],

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import inlined, kernel, part
+from sluiceway.compiling import kernel
 from sluiceway.operators.bank import index
 from sluiceway.operators.bank.arena import (
     NO_ROOM,
@@ -51,7 +51,9 @@ class Poll(NamedTuple):
     """The rows of all models, in the order in which they came."""
 
     text: NDArray[np.uint8]
-    indptr: NDArray[np.int64]
+    first: NDArray[np.int64]
+    """Where a row's features begin; rows may share features."""
+    stop: NDArray[np.int64]
     # by non-zero
     address: NDArray[np.uint64]
     key: NDArray[np.int64]
@@ -119,13 +121,13 @@ def new_scratch(slots: int, length: int, models: int) -> Scratch:
     )
 
 
-@part
+@kernel
 def open_row(
     poll: Poll, arena: Arena, heads: NDArray[Any], scratch: Scratch, row: int, limit: int, scaled: bool
 ) -> bool:
     """Make room in the model's block and bind the row's features; False, with nothing changed, if there is no room."""
-    indptr, model = poll.indptr, poll.model
-    first, length = indptr[row], indptr[row + 1] - indptr[row]
+    model = poll.model
+    first, length = poll.first[row], poll.stop[row] - poll.first[row]
     if row + _ROWS_AHEAD < len(model):
         ahead = heads[model[row + _ROWS_AHEAD]].block
         for line in range(7):
@@ -157,12 +159,12 @@ def open_row(
     return True
 
 
-@inlined
+@kernel
 def _prefetch_head(heads: NDArray[Any], model: int) -> None:
     prefetch(heads, model)
 
 
-@part
+@kernel
 def _bind(
     index_: NDArray[Any],
     address: NDArray[np.uint64],
@@ -189,12 +191,12 @@ def _bind(
         local[slot] = i
 
 
-@inlined
+@kernel
 def model_view(poll: Poll, arena: Arena, heads: NDArray[Any], scratch: Scratch, row: int) -> Model:
     """The model of an opened row, as its learner's kernel knows models."""
     at = poll.model[row]
     block, room = heads[at].block, heads[at].room
-    first, stop = poll.indptr[row], poll.indptr[row + 1]
+    first, stop = poll.first[row], poll.stop[row]
     return Model(
         heads[at : at + 1],
         weight_of(arena, block, room),
@@ -211,12 +213,12 @@ def model_view(poll: Poll, arena: Arena, heads: NDArray[Any], scratch: Scratch, 
     )
 
 
-@inlined
+@kernel
 def row_view(poll: Poll, scratch: Scratch, row: int) -> Rows:
     return Rows(scratch.indptr, scratch.indices, scratch.values, poll.y[row : row + 1])
 
 
-@part
+@kernel
 def _move(
     arena: Arena, heads: NDArray[Any], model: int, need: int, limit: int, room_in_scratch: int
 ) -> bool:
@@ -245,16 +247,29 @@ def _move(
     return True
 
 
-@part
+@kernel
 def unit_row(values: NDArray[np.float64], first: int, length: int, unit: NDArray[np.float64]) -> None:
     """The row at L2 norm 1; a row of zeros stays."""
+    squares = 0.0
+    for i in range(length):
+        squares += values[first + i] * values[first + i]
+    if length * 1e-270 < squares < 1e270:
+        norm = np.sqrt(squares)
+        for i in range(length):
+            unit[i] = values[first + i] / norm
+    else:
+        _extreme_unit_row(values, first, length, unit)
+
+
+@kernel
+def _extreme_unit_row(values: NDArray[np.float64], first: int, length: int, unit: NDArray[np.float64]) -> None:
+    """Squares of very large or very small values leave the range of floats: the largest is brought near 1 first."""
     largest = 0.0
     for i in range(length):
         largest = max(largest, abs(values[first + i]))
     if largest == 0.0:
         unit[:length] = 0.0
         return
-    # squares of very large or very small values leave the range of floats: bring the largest near 1 first
     shift = 1.0 if 1e-140 < largest < 1e140 else largest
     squares = 0.0
     for i in range(length):
@@ -264,7 +279,7 @@ def unit_row(values: NDArray[np.float64], first: int, length: int, unit: NDArray
         unit[i] = (values[first + i] / shift) / norm
 
 
-@part
+@kernel
 def all_moved(heads: NDArray[Any], model: int, scratch: Scratch) -> int:
     """Which slots have another name than before the row, by a look at all of them; how many."""
     origin, moved = scratch.origin, scratch.moved
@@ -275,7 +290,7 @@ def all_moved(heads: NDArray[Any], model: int, scratch: Scratch) -> int:
     return count
 
 
-@part
+@kernel
 def settle(
     poll: Poll, arena: Arena, heads: NDArray[Any], scratch: Scratch, book: Book, row: int, before: int, count: int
 ) -> None:
@@ -283,7 +298,7 @@ def settle(
     at = poll.model[row]
     block, room, active = heads[at].block, heads[at].room, heads[at].active
     address, name, key = address_of(arena, block, room), name_of(arena, block, room), key_of(arena, block, room)
-    first = poll.indptr[row]
+    first = poll.first[row]
     origin, local, moved = scratch.origin, scratch.local, scratch.moved
     for i in range(count):
         slot = moved[i]
@@ -313,7 +328,7 @@ def settle(
         origin[moved[i]] = moved[i]
 
 
-@part
+@kernel
 def reindex(
     index_: NDArray[Any],
     address: NDArray[np.uint64],
@@ -337,11 +352,11 @@ def reindex(
         index.enter(index_, address, moved[i])
 
 
-@part
+@kernel
 def unbind(poll: Poll, arena: Arena, heads: NDArray[Any], scratch: Scratch, row: int, before: int) -> None:
     """The scratch arrays as they were before the row was opened."""
     at = poll.model[row]
-    length = poll.indptr[row + 1] - poll.indptr[row]
+    length = poll.stop[row] - poll.first[row]
     bound, slot_of, local, origin = scratch.bound, scratch.slot_of, scratch.local, scratch.origin
     for i in range(length):
         local[bound[i]] = -1
@@ -360,7 +375,7 @@ def unbind(poll: Poll, arena: Arena, heads: NDArray[Any], scratch: Scratch, row:
         weight[slot], key[slot], since[slot] = 0.0, 0, 0
 
 
-@part
+@kernel
 def count_row(
     poll: Poll, heads: NDArray[Any], scores: NDArray[np.float64], row: int, version: int,
     every: int, on_change: bool, min_gap: int,

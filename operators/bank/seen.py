@@ -79,7 +79,7 @@ def open_seen(
     return room_for_seen(arena, heads, model, need, kind)
 
 
-@inlined
+@kernel
 def seen_view(
     arena: Arena, heads: NDArray[Any], model: int, known: NDArray[np.int32], bound: NDArray[np.int32], length: int,
     kind: int,

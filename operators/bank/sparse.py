@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from sluiceway.compiling import kernel
 from sluiceway.operators.bank.arena import Arena
-from sluiceway.operators.bank.bank import Bank, Emission, selected_by_slot
+from sluiceway.operators.bank.bank import Bank, Emission
 from sluiceway.operators.bank.book import Book
+from sluiceway.operators.bank.chosen import Chosen, every_weight
 from sluiceway.operators.bank.rows import (
     LABEL_OF_NOTHING,
     Poll,
@@ -99,9 +100,10 @@ class BankedSparse:
 
     slots_at_most: int
     features = NO_FEATURES
+    by_slot = True
 
-    def selected(self, bank: Bank, model: int) -> list[tuple[str, float, int]]:
-        return selected_by_slot(bank, model)
+    def choose(self, bank: Bank, models: NDArray[np.int64]) -> Chosen:
+        return every_weight(models, bank.heads, bank.arena)
 
     def know_selected(self, bank: Bank, model: int) -> None:
         """Nothing to do: it is known after every row."""
@@ -145,15 +147,3 @@ class BankedPerceptronTruncated(BankedSparse):
             row, poll, bank.arena, bank.heads, bank.scratch, bank.book, scores, bank.scaled,
             emit.every, emit.on_change, emit.min_gap, self.slots_at_most,
         )  # fmt: skip
-
-    def selected(self, bank: Bank, model: int) -> list[tuple[str, float, int]]:
-        return selected_by_slot(bank, model)
-
-    def know_selected(self, bank: Bank, model: int) -> None:
-        """Nothing to do: it is known after every row."""
-
-    def metrics(self, bank: Bank, model: int) -> dict[str, float]:
-        return {}
-
-    def wanted_features(self, bank: Bank, model: int) -> list[str] | None:
-        return None

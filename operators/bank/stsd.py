@@ -66,7 +66,7 @@ def advance_stsd(
             scores[row] = 0.0
             row += 1
             continue
-        labelled, length = poll.y[row] != 0, poll.indptr[row + 1] - poll.indptr[row]
+        labelled, length = poll.y[row] != 0, poll.stop[row] - poll.first[row]
         if not open_seen(arena, heads, at, length, labelled, limit, KEYS):
             return ~row
         if not open_row(poll, arena, heads, scratch, row, limit, scaled):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import kernel
+from sluiceway.compiling import inlined, kernel
 from sluiceway.operators.bank.arena import Arena
 from sluiceway.operators.bank.block import name_of
 from sluiceway.operators.bank.book import ENTRIES, Book, keep_used
@@ -45,7 +45,7 @@ def renumber(heads: NDArray[Any], arena: Arena, features: int, used: NDArray[np.
                 arena.ints[2 * run + i] = used[arena.ints[2 * run + i]] - 1
 
 
-@kernel
+@inlined
 def _names(heads: NDArray[Any], arena: Arena, model: int) -> NDArray[np.int32]:
     if heads[model].block == 0:
         return arena.ints[:0]

@@ -8,5 +8,6 @@
 | `sparse/` | models with few weights: slots, truncation, projection, lazy scaling, the bucket queue, features seen |
 | `dense/` | models with a weight for every feature: storage, weights by name, lazy soft thresholds, selection |
 | `columns/` | whole columns: the column store, correlation, contingency, independence, dominance |
+| `joint/` | deciding feature by feature: counting by bins, stages, backups, walks through a model |
 | `numbers/` | plain numbers: order statistics, sorting, random numbers, tails of distributions, the L1 ball |
 """

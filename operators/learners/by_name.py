@@ -12,8 +12,8 @@ from sluiceway.operators.learners.dense import DenseLearner
 class ByNameLearner(DenseLearner):
     """A `DenseLearner` whose kernel finds weights by name; by slot they are brought up to date when someone asks."""
 
-    def __init__(self, *, k: int | None, keep: float | None, max_features: int) -> None:
-        super().__init__(k=k, keep=keep, max_features=max_features)
+    def _begin(self) -> None:
+        super()._begin()
         self._newer_by_name = False  # than those by slot
 
     def _bind(self, names: tuple[str, ...]) -> None:

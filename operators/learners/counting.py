@@ -12,15 +12,18 @@ from numpy.typing import NDArray
 from sluiceway.operators.kernels.sparse.features_seen import Features, refill, table_for
 from sluiceway.operators.kernels.sparse.slots import Rows
 from sluiceway.operators.learners.linear import LinearLearner
-from sluiceway.operators.params import whole_number
+from sluiceway.operators.parameters import count
 
 
 class CountingLearner(LinearLearner):
     """A `LinearLearner` whose state also holds a 64-bit key for each feature of the labelled instances so far."""
 
-    def __init__(self, *, k: int, max_features: int) -> None:
-        super().__init__(k=k)
-        self._max_features = whole_number("max_features", max_features, least=1, most=2**30)
+    max_features: int = count(
+        "how many features may be known: later ones are ignored, and counted", most=2**30, default=1_000_000
+    )
+
+    def _begin(self) -> None:
+        super()._begin()
         self._seen = Features(
             keys=np.zeros(0, dtype=np.int64),
             table=table_for(0),
@@ -69,4 +72,4 @@ class CountingLearner(LinearLearner):
             start = ~row
             length = int(rows.indptr[start + 1] - rows.indptr[start])
             room = max(2 * len(self._seen.keys), int(self._model.head["features"][0]) + length)
-            self._grow_seen(min(room, self._max_features))
+            self._grow_seen(min(room, self.max_features))

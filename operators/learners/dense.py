@@ -9,10 +9,8 @@ At `max_features` non-zero weights, features that have none are ignored, and cou
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Mapping
-from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -25,51 +23,70 @@ from sluiceway.operators.kernels.dense.storage import new_dense
 from sluiceway.operators.kernels.dense.weights_by_name import weights_scaled
 from sluiceway.operators.kernels.sparse.slots import Rows
 from sluiceway.operators.learners.linear import LinearLearner
-from sluiceway.operators.params import whole_number
+from sluiceway.operators.parameters import choice, count, positive
 
 Trigger = Literal["error", "hinge"]
 
 MARGINS = {"error": 0.0, "hinge": 1.0}
 """A row is learnt from if y f is at most this."""
+_KEEP = 0.99
+
+
+def learns_from(default: Trigger) -> Any:
+    """The hyper-parameter of that name."""
+    return choice("learn from errors alone, or from every loss", *MARGINS, default=default)
 
 
 class DenseLearner(LinearLearner):
     """A `Learner` with as many non-zero weights as features; an algorithm adds `_learn_rows`."""
 
-    def __init__(self, *, k: int | None, keep: float | None, max_features: int) -> None:
-        if k is not None and keep is not None:
+    k: int | None = count("select so many features, those with the largest weights", default=None)
+    keep: float | None = positive(
+        "or the fewest features that have this share of ‖w‖²; 0.99 if neither is given", most=1.0, default=None
+    )
+    max_features: int = count(
+        "how many weights may differ from 0: later features are ignored, and counted", most=2**30, default=1_000_000
+    )
+
+    def _check(self) -> None:
+        if self.k is not None and self.keep is not None:
             raise ValueError("k and keep must not both be given: how many features, or what share of ‖w‖²")
-        self._keep = 0.0 if k is not None else _share("keep", 0.99 if keep is None else keep)
-        self._top = 0 if k is None else whole_number("k", k, least=1)
-        # The slots that LinearLearner counts with `k` are here as many as there may be names.
-        super().__init__(k=whole_number("max_features", max_features, least=1, most=2**30))
+        if self.k is None and self.keep is None:
+            self.given = {**self.given, "keep": _KEEP}
+
+    def _begin(self) -> None:
+        super()._begin()
         self._dense = new_dense()
 
-    @abstractmethod
-    def _own_params(self) -> dict[str, Any]:
-        """The hyper-parameters of the algorithm."""
-
     @property
-    def params(self) -> dict[str, Any]:
-        selection = {"k": self._top} if self._top else {"keep": self._keep}
-        return {**selection, **self._own_params(), "max_features": self._k}
+    def _slots_at_most(self) -> int:
+        return self.max_features
 
     @classmethod
     def is_compiled(cls) -> bool:
         return super().is_compiled() and is_compiled(mark)
 
     @classmethod
-    def warm_up(cls) -> None:
-        model = cls(k=1)  # type: ignore[call-arg]  # every learner below takes k
+    def compile(cls) -> None:
+        model = cls(k=1)
         model.learn_one({"0": 1.0}, 1)
         assert model.selected
+
+    @property
+    def _top(self) -> int:
+        """How many features to select, as the kernels have it; 0: `keep` says."""
+        return self.k or 0
+
+    @property
+    def _keep(self) -> float:
+        return self.keep or 0.0
 
     @property
     def selected(self) -> list[Selected]:
         self._settle_names()
         n = self._active
         weights, selected = self._weights(), np.zeros(n + 1, dtype=np.bool_)
-        mark(weights, self._model.key, n, self._top, self._keep, selected)
+        mark(weights, self._model.key, n, self._top, self._keep, selected, np.empty(n, dtype=np.int64))
         slots = np.flatnonzero(selected)
         weight = weights[slots]
         order = np.lexsort((self._model.key[slots], -np.abs(weight)))
@@ -125,7 +142,7 @@ class DenseLearner(LinearLearner):
 
     def _learn_rows(self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool) -> int:
         row: int = type(self).KERNEL(
-            rows, start, stop, self._model, self._dense, scores, until_change, self._top, self._keep, self._k,
+            rows, start, stop, self._model, self._dense, scores, until_change, self._top, self._keep, self.max_features,
             *self.kernel_params(),
         )  # fmt: skip
         return row
@@ -133,16 +150,3 @@ class DenseLearner(LinearLearner):
     @abstractmethod
     def kernel_params(self) -> tuple[float, ...]:
         """The hyper-parameters that the kernel takes, in its order."""
-
-
-def _share(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) <= 1:
-        raise ValueError(f"{name} must be a number above 0 and at most 1, not {value!r}")
-    return float(value)
-
-
-def number_from_0(name: str, value: Any) -> float:
-    """The hyper-parameter as a finite float of at least 0, or `ValueError` naming it."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < math.inf:
-        raise ValueError(f"{name} must be a finite number of at least 0, not {value!r}")
-    return float(value)

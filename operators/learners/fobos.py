@@ -29,7 +29,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import inlined, kernel
+from sluiceway.compiling import kernel
 from sluiceway.operators.kernels.dense.lazy_thresholds import (
     bring_all_up,
     make_room,
@@ -40,11 +40,11 @@ from sluiceway.operators.kernels.dense.lazy_thresholds import (
 )
 from sluiceway.operators.kernels.dense.storage import Dense, change_hands, is_stale, leave_out_newcomers
 from sluiceway.operators.kernels.sparse.slots import Model, Rows, bounded
-from sluiceway.operators.learners.dense import MARGINS, DenseLearner, Trigger, number_from_0
-from sluiceway.operators.params import one_of, positive_number
+from sluiceway.operators.learners.dense import MARGINS, DenseLearner, Trigger, learns_from
+from sluiceway.operators.parameters import choice, from_zero, positive
 
 
-@inlined
+@kernel
 def add_row(rows: Rows, row: int, m: Model, d: Dense, step: float, least: float) -> None:
     """w <- w + step x; what the threshold to come makes 0 is 0 at once."""
     first, end, indices, values = rows.indptr[row], rows.indptr[row + 1], rows.indices, rows.values
@@ -120,30 +120,18 @@ class FOBOS(DenseLearner):
     KERNEL = learn_rows
     STATE_VERSION: ClassVar[int] = 2
 
-    def __init__(
-        self,
-        *,
-        k: int | None = None,
-        keep: float | None = None,
-        eta: float = 1.0,
-        lam: float = 0.001,
-        schedule: str = "sqrt",
-        trigger: Trigger = "hinge",
-        max_features: int = 1_000_000,
-    ) -> None:
-        super().__init__(k=k, keep=keep, max_features=max_features)
-        self._eta = positive_number("eta", eta)
-        self._lam = number_from_0("lam", lam)
-        self._schedule = one_of("schedule", schedule, ("sqrt", "constant"))
-        self._trigger = one_of("trigger", trigger, ("error", "hinge"))
-        if not math.isfinite(self._eta * self._lam * 2.0**31):
-            raise ValueError(f"eta * lam must be a number far below {self._eta * self._lam!r}")
+    eta: float = positive("step", default=1.0)
+    lam: float = from_zero("the penalty: how far a step moves every weight towards 0, times eta", default=0.001)
+    schedule: str = choice("steps of eta/√t, or all of eta", "sqrt", "constant", default="sqrt")
+    trigger: Trigger = learns_from("hinge")
 
-    def _own_params(self) -> dict[str, Any]:
-        return {"eta": self._eta, "lam": self._lam, "schedule": self._schedule, "trigger": self._trigger}
+    def _check(self) -> None:
+        super()._check()
+        if not math.isfinite(self.eta * self.lam * 2.0**31):
+            raise ValueError(f"eta * lam must be a number far below {self.eta * self.lam!r}")
 
     def kernel_params(self) -> tuple[float, ...]:
-        return MARGINS[self._trigger], self._eta, self._lam, self._schedule == "sqrt"
+        return MARGINS[self.trigger], self.eta, self.lam, self.schedule == "sqrt"
 
     def state(self) -> dict[str, Any]:
         hand, counted = self._model.head[["hand", "counted"]].item()

@@ -16,26 +16,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sluiceway.compiling import as_argument, is_compiled
+from sluiceway.operators.checks import binary_label, numbers_of, refuse_other_state
 from sluiceway.operators.contract import Selected
 from sluiceway.operators.kernels.head import new_head
 from sluiceway.operators.kernels.keys import feature_keys, keys_of_blob
 from sluiceway.operators.kernels.sparse.slots import Model, Rows
-from sluiceway.operators.params import numbers_of, refuse_other_state
+from sluiceway.operators.parameters import Parameters
 from sluiceway.schemas.batch import InstanceBatch
 
 _LARGEST = float(np.finfo(np.float64).max)
 _FLOATS, _INTEGERS = np.dtype("<f8"), np.dtype("<i8")
 
 
-class LinearLearner(ABC):
-    """A `Learner` whose selection is its at most `k` non-zero weights; an algorithm adds `_learn_rows`."""
+class LinearLearner(Parameters, ABC):
+    """A `Learner` whose selection is its non-zero weights; an algorithm adds `_learn_rows` and its hyper-parameters."""
 
     NAME: ClassVar[str]
     STATE_VERSION: ClassVar[int] = 1
     KERNEL: ClassVar[Callable[..., Any]]
 
-    def __init__(self, *, k: int) -> None:
-        self._k = k
+    def _begin(self) -> None:
         self._names: list[str] = [""]  # by slot, as of the last binding
         self._slots: dict[str, int] = {}
         self._bound: tuple[str, ...] = ()
@@ -59,20 +59,16 @@ class LinearLearner(ABC):
         """The algorithm: rows [start, stop) in turn; the next row to do."""
 
     @property
-    @abstractmethod
-    def params(self) -> dict[str, Any]:
-        """The hyper-parameters."""
-
-    def __repr__(self) -> str:
-        params = ", ".join(f"{name}={value!r}" for name, value in self.params.items())
-        return f"{type(self).__name__}({params})"
+    def _slots_at_most(self) -> int:
+        """How many weights there can be."""
+        return int(self.given["k"])
 
     @classmethod
     def is_compiled(cls) -> bool:
         return is_compiled(cls.KERNEL) and is_compiled(keys_of_blob)
 
     @classmethod
-    def warm_up(cls) -> None:
+    def compile(cls) -> None:
         cls(k=1).learn_one({"0": 1.0}, 1)
 
     @property
@@ -107,12 +103,11 @@ class LinearLearner(ABC):
     def predict_one(self, x: Mapping[str, float]) -> int:
         return 1 if self.score_one(x) > 0 else -1
 
-    def learn_one(self, x: Mapping[str, float], y: int) -> None:
+    def learn_one(self, x: Mapping[str, float], y: int | bool) -> None:
         values = numbers_of(x)
-        if isinstance(y, bool | np.bool_) or y not in (-1, 1):
-            raise ValueError(f"label {y!r} is not -1 or +1")
+        y = binary_label(y)
         batch = InstanceBatch(
-            names=tuple(x),
+            names=tuple(map(str, x)),  # numpy's texts are texts too
             indptr=np.array((0, len(values)), dtype=np.int64),
             indices=np.arange(len(values), dtype=np.int32),
             values=np.array(values, dtype=np.float64),
@@ -146,6 +141,8 @@ class LinearLearner(ABC):
             raise ValueError(f"scores must be a plain array of {len(batch)} floats")
         if start == stop:
             return stop
+        if batch.y.max() > 1:
+            raise ValueError(f"label {batch.y.max()} is a class of many: this learner knows -1 and +1")
         if batch.names is not self._bound:
             self._bind(batch.names)
         self._make_room(batch.indptr[start : stop + 1])
@@ -235,9 +232,9 @@ class LinearLearner(ABC):
         return moved
 
     def _make_room(self, indptr: NDArray[np.int64]) -> None:
-        """For what these rows can bring at most; slots never beyond `k`."""
+        """For what these rows can bring at most; slots never beyond what there can be."""
         bringing = min(int(indptr[-1] - indptr[0]), len(self._model.slot_of))
-        self._grow_slots(min(self._k, self._active + bringing))
+        self._grow_slots(min(self._slots_at_most, self._active + bringing))
         longest = int(np.diff(indptr).max())
         if longest > len(self._model.touched):
             self._model = self._model._replace(
@@ -253,7 +250,7 @@ class LinearLearner(ABC):
         had = len(self._model.weight) - 1
         if slots <= had:
             return
-        more = min(max(slots, 2 * had), self._k) - had
+        more = min(max(slots, 2 * had), self._slots_at_most) - had
         by_slot = ("weight", "key", "since", "origin", "local")
         grown = {field: np.pad(getattr(self._model, field), (0, more)) for field in by_slot}
         self._model = self._model._replace(**grown)

@@ -18,7 +18,7 @@ Environments", SDM 2009.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +28,7 @@ from sluiceway.operators.kernels.dense.storage import Dense, leave_out_newcomers
 from sluiceway.operators.kernels.dense.weights_by_name import add_row, score_by_name, selected_now, shrink
 from sluiceway.operators.kernels.sparse.slots import Model, Rows
 from sluiceway.operators.learners.by_name import ByNameLearner
-from sluiceway.operators.learners.dense import number_from_0
-from sluiceway.operators.params import positive_number
+from sluiceway.operators.parameters import from_zero, positive
 
 
 @kernel
@@ -67,25 +66,14 @@ class NORMA(ByNameLearner):
     NAME: ClassVar[str] = "norma"
     KERNEL = learn_rows
 
-    def __init__(
-        self,
-        *,
-        k: int | None = None,
-        keep: float | None = None,
-        eta: float = 0.1,
-        lam: float = 0.001,
-        rho: float = 1.0,
-        max_features: int = 1_000_000,
-    ) -> None:
-        super().__init__(k=k, keep=keep, max_features=max_features)
-        self._eta = positive_number("eta", eta)
-        self._lam = number_from_0("lam", lam)
-        self._rho = number_from_0("rho", rho)
-        if self._eta * self._lam >= 1:
-            raise ValueError(f"eta * lam must be below 1, not {self._eta * self._lam!r}")
+    eta: float = positive("step", default=0.1)
+    lam: float = from_zero("eta * lam is what weights lose at each labelled instance", default=0.001)
+    rho: float = from_zero("the margin asked for", default=1.0)
 
-    def _own_params(self) -> dict[str, Any]:
-        return {"eta": self._eta, "lam": self._lam, "rho": self._rho}
+    def _check(self) -> None:
+        super()._check()
+        if self.eta * self.lam >= 1:
+            raise ValueError(f"eta * lam must be below 1, not {self.eta * self.lam!r}")
 
     def kernel_params(self) -> tuple[float, ...]:
-        return self._eta, 1.0 - self._eta * self._lam, self._rho
+        return self.eta, 1.0 - self.eta * self.lam, self.rho

@@ -20,7 +20,7 @@ and also when no step is due.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ from sluiceway.operators.kernels.sparse.projection import project
 from sluiceway.operators.kernels.sparse.slots import Model, Rows, scale, score_row, step_row
 from sluiceway.operators.kernels.sparse.truncation import truncate
 from sluiceway.operators.learners.linear import LinearLearner
-from sluiceway.operators.params import positive_number, whole_number
+from sluiceway.operators.parameters import count, flag, positive
 
 
 @kernel
@@ -74,21 +74,16 @@ class OFS(LinearLearner):
     NAME: ClassVar[str] = "ofs"
     KERNEL = learn_rows
 
-    def __init__(self, *, k: int, eta: float = 0.2, lam: float = 0.01, decay: bool = False) -> None:
-        super().__init__(k=whole_number("k", k, least=1))
-        self._eta = positive_number("eta", eta)
-        self._lam = positive_number("lam", lam)
-        if type(decay) is not bool:
-            raise ValueError(f"decay must be true or false, not {decay!r}")
-        if decay and self._eta * self._lam >= 1:
-            raise ValueError(f"with decay, eta * lam must be below 1, not {self._eta * self._lam!r}")
-        self._decay = decay
+    k: int = count("how many weights may differ from 0")
+    eta: float = positive("step", default=0.2)
+    lam: float = positive("1/√lam is the radius of the ball that weights are kept in", default=0.01)
+    decay: bool = flag("whether all weights are first shrunk by 1 - lam * eta", default=False)
 
-    @property
-    def params(self) -> dict[str, Any]:
-        return {"k": self._k, "eta": self._eta, "lam": self._lam, "decay": self._decay}
+    def _check(self) -> None:
+        if self.decay and self.eta * self.lam >= 1:
+            raise ValueError(f"with decay, eta * lam must be below 1, not {self.eta * self.lam!r}")
 
     def _learn_rows(self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool) -> int:
-        radius = 1.0 / float(np.sqrt(self._lam))
-        shrink = 1.0 - self._lam * self._eta if self._decay else 1.0
-        return learn_rows(rows, start, stop, self._model, scores, until_change, self._k, self._eta, radius, shrink)
+        radius = 1.0 / float(np.sqrt(self.lam))
+        shrink = 1.0 - self.lam * self.eta if self.decay else 1.0
+        return learn_rows(rows, start, stop, self._model, scores, until_change, self.k, self.eta, radius, shrink)

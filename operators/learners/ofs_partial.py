@@ -25,7 +25,7 @@ takes the steps of OFS on what it sees, x̂ = x over C.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,7 @@ from sluiceway.operators.kernels.sparse.sampling import (
 from sluiceway.operators.kernels.sparse.slots import Model, Rows
 from sluiceway.operators.kernels.sparse.truncation import truncate
 from sluiceway.operators.learners.partial import PartialLearner
-from sluiceway.operators.params import one_of, positive_number, whole_number
+from sluiceway.operators.parameters import choice, positive
 
 
 @kernel
@@ -97,46 +97,21 @@ class OFSPartial(PartialLearner):
     NAME: ClassVar[str] = "ofs-partial"
     KERNEL = learn_rows
 
-    def __init__(
-        self,
-        *,
-        k: int,
-        epsilon: float = 0.2,
-        eta: float = 0.2,
-        radius: float = 10.0,
-        margin: int = 1,
-        input: str = "greedy",  # noqa: A002
-        seed: int = 0,
-        max_features: int = 1_000_000,
-    ) -> None:
-        super().__init__(k=k, seed=seed, max_features=max_features)
-        self._epsilon = positive_number("epsilon", epsilon)
-        if self._epsilon > 1:
-            raise ValueError(f"epsilon must be at most 1, not {epsilon!r}")
-        self._eta = positive_number("eta", eta)
-        self._radius = positive_number("radius", radius)
-        self._margin = whole_number("margin", margin, least=0, most=1)
-        self._input = one_of("input", input, ("greedy", "random"))
-
-    @property
-    def params(self) -> dict[str, Any]:
-        return {
-            "k": self._k,
-            "epsilon": self._epsilon,
-            "eta": self._eta,
-            "radius": self._radius,
-            "margin": self._margin,
-            "input": self._input,
-            "seed": self._seed,
-            "max_features": self._max_features,
-        }
+    epsilon: float = positive("the share of instances of which random features are looked at", most=1.0, default=0.2)
+    eta: float = positive("step", default=0.2)
+    radius: float = positive("of the ball that weights are kept in", default=10.0)
+    margin: int = choice("learn from errors alone (0), or from every score within 1 (1)", 0, 1, default=1)
+    input: str = choice(
+        "which features are looked at: mostly those that have a weight, or always random ones",
+        "greedy", "random", default="greedy",
+    )  # fmt: skip
 
     def _explores(self) -> bool:
-        return self._input == "random" or explores(self._seed, self.version + 1, self._epsilon)
+        return self.input == "random" or explores(self.seed, self.version + 1, self.epsilon)
 
     def _learn_counted(self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool) -> int:
         return learn_rows(
             rows, start, stop, self._model, scores, until_change,
-            self._seen, self._max_features, self._sample, self._k, self._seed,
-            self._input == "random", self._epsilon, self._eta, self._radius, float(self._margin),
+            self._seen, self.max_features, self._sample, self.k, self.seed,
+            self.input == "random", self.epsilon, self.eta, self.radius, float(self.margin),
         )  # fmt: skip

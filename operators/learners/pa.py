@@ -20,7 +20,7 @@ Dynamic Environments", SDM 2009.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +31,8 @@ from sluiceway.operators.kernels.dense.weights_by_name import score_by_name, sel
 from sluiceway.operators.kernels.sparse.passive_step import square_row, step_size
 from sluiceway.operators.kernels.sparse.slots import Model, Rows, bounded
 from sluiceway.operators.learners.by_name import ByNameLearner
-from sluiceway.operators.learners.dense import MARGINS, Trigger
-from sluiceway.operators.params import one_of, positive_number
+from sluiceway.operators.learners.dense import MARGINS, Trigger, learns_from
+from sluiceway.operators.parameters import choice, positive
 
 
 @kernel
@@ -75,23 +75,9 @@ class PA(ByNameLearner):
     NAME: ClassVar[str] = "pa"
     KERNEL = learn_rows
 
-    def __init__(
-        self,
-        *,
-        k: int | None = None,
-        keep: float | None = None,
-        variant: int = 0,
-        C: float = 1.0,
-        trigger: Trigger = "error",
-        max_features: int = 1_000_000,
-    ) -> None:
-        super().__init__(k=k, keep=keep, max_features=max_features)
-        self._variant = one_of("variant", variant, (0, 1, 2))
-        self._C = positive_number("C", C)
-        self._trigger = one_of("trigger", trigger, ("error", "hinge"))
-
-    def _own_params(self) -> dict[str, Any]:
-        return {"variant": self._variant, "C": self._C, "trigger": self._trigger}
+    variant: int = choice("whole steps, PA-I: steps of at most C, or PA-II: steps damped by C", 0, 1, 2, default=0)
+    C: float = positive("how aggressive a step may be; not used by variant 0", default=1.0)
+    trigger: Trigger = learns_from("error")
 
     def kernel_params(self) -> tuple[float, ...]:
-        return MARGINS[self._trigger], self._variant, self._C
+        return MARGINS[self.trigger], self.variant, self.C

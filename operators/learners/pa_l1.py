@@ -23,12 +23,12 @@ the largest margin: β on the feature with the largest |x_i| (of equal ones the 
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import kernel
+from sluiceway.compiling import allocating_kernel, kernel
 from sluiceway.operators.kernels.dense.lazy_thresholds import soft
 from sluiceway.operators.kernels.dense.selection import fingerprint
 from sluiceway.operators.kernels.dense.storage import (
@@ -41,8 +41,8 @@ from sluiceway.operators.kernels.dense.storage import (
 )
 from sluiceway.operators.kernels.numbers.l1_ball import nearest
 from sluiceway.operators.kernels.sparse.slots import Model, Rows
-from sluiceway.operators.learners.dense import MARGINS, DenseLearner, Trigger
-from sluiceway.operators.params import one_of, positive_number
+from sluiceway.operators.learners.dense import MARGINS, DenseLearner, Trigger, learns_from
+from sluiceway.operators.parameters import positive
 
 
 @kernel
@@ -60,7 +60,7 @@ def largest_in_row(rows: Rows, row: int, m: Model) -> int:
     return best
 
 
-@kernel
+@allocating_kernel
 def step(rows: Rows, row: int, m: Model, d: Dense, y: int, beta: float) -> None:
     first, end = rows.indptr[row], rows.indptr[row + 1]
     top = largest_in_row(rows, row, m)
@@ -149,21 +149,8 @@ class PAL1(DenseLearner):
     NAME: ClassVar[str] = "pa-l1"
     KERNEL = learn_rows
 
-    def __init__(
-        self,
-        *,
-        k: int | None = None,
-        keep: float | None = None,
-        beta: float = 100.0,
-        trigger: Trigger = "error",
-        max_features: int = 1_000_000,
-    ) -> None:
-        super().__init__(k=k, keep=keep, max_features=max_features)
-        self._beta = positive_number("beta", beta)
-        self._trigger = one_of("trigger", trigger, ("error", "hinge"))
-
-    def _own_params(self) -> dict[str, Any]:
-        return {"beta": self._beta, "trigger": self._trigger}
+    beta: float = positive("radius of the L1 ball that weights are kept in", default=100.0)
+    trigger: Trigger = learns_from("error")
 
     def kernel_params(self) -> tuple[float, ...]:
-        return MARGINS[self._trigger], self._beta
+        return MARGINS[self.trigger], self.beta

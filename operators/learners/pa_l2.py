@@ -25,7 +25,7 @@ the largest margin, β y x/‖x‖: everything else is forgotten, so take β abo
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,8 +43,8 @@ from sluiceway.operators.kernels.dense.weights_by_name import (
 from sluiceway.operators.kernels.sparse.passive_step import square_row
 from sluiceway.operators.kernels.sparse.slots import Model, Rows, bounded
 from sluiceway.operators.learners.by_name import ByNameLearner
-from sluiceway.operators.learners.dense import MARGINS, Trigger
-from sluiceway.operators.params import one_of, positive_number
+from sluiceway.operators.learners.dense import MARGINS, Trigger, learns_from
+from sluiceway.operators.parameters import positive
 
 
 @kernel
@@ -142,21 +142,8 @@ class PAL2(ByNameLearner):
     NAME: ClassVar[str] = "pa-l2"
     KERNEL = learn_rows
 
-    def __init__(
-        self,
-        *,
-        k: int | None = None,
-        keep: float | None = None,
-        beta: float = 10.0,
-        trigger: Trigger = "error",
-        max_features: int = 1_000_000,
-    ) -> None:
-        super().__init__(k=k, keep=keep, max_features=max_features)
-        self._beta = positive_number("beta", beta)
-        self._trigger = one_of("trigger", trigger, ("error", "hinge"))
-
-    def _own_params(self) -> dict[str, Any]:
-        return {"beta": self._beta, "trigger": self._trigger}
+    beta: float = positive("radius of the ball that weights are kept in", default=10.0)
+    trigger: Trigger = learns_from("error")
 
     def kernel_params(self) -> tuple[float, ...]:
-        return MARGINS[self._trigger], self._beta
+        return MARGINS[self.trigger], self.beta

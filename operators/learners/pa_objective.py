@@ -18,7 +18,7 @@ Shen, Dietterich: "A Family of Large Margin Linear Classifiers and Its Applicati
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,8 @@ from sluiceway.operators.kernels.dense.weights_by_name import add_row, score_by_
 from sluiceway.operators.kernels.sparse.passive_step import square_row
 from sluiceway.operators.kernels.sparse.slots import Model, Rows
 from sluiceway.operators.learners.by_name import ByNameLearner
-from sluiceway.operators.learners.dense import MARGINS, Trigger, number_from_0
-from sluiceway.operators.params import one_of
+from sluiceway.operators.learners.dense import MARGINS, Trigger, learns_from
+from sluiceway.operators.parameters import from_zero
 
 
 @kernel
@@ -73,21 +73,8 @@ class PAObjective(ByNameLearner):
     NAME: ClassVar[str] = "pa-objective"
     KERNEL = learn_rows
 
-    def __init__(
-        self,
-        *,
-        k: int | None = None,
-        keep: float | None = None,
-        alpha: float = 0.01,
-        trigger: Trigger = "error",
-        max_features: int = 1_000_000,
-    ) -> None:
-        super().__init__(k=k, keep=keep, max_features=max_features)
-        self._alpha = number_from_0("alpha", alpha)
-        self._trigger = one_of("trigger", trigger, ("error", "hinge"))
-
-    def _own_params(self) -> dict[str, Any]:
-        return {"alpha": self._alpha, "trigger": self._trigger}
+    alpha: float = from_zero("how much weights are shrunk at each step; with 0 it is `pa`", default=0.01)
+    trigger: Trigger = learns_from("error")
 
     def kernel_params(self) -> tuple[float, ...]:
-        return MARGINS[self._trigger], self._alpha
+        return MARGINS[self.trigger], self.alpha

@@ -12,18 +12,20 @@ from sluiceway.compiling import is_compiled
 from sluiceway.operators.kernels.keys import feature_keys
 from sluiceway.operators.kernels.sparse.sampling import choose, explores, new_sample
 from sluiceway.operators.learners.counting import CountingLearner
-from sluiceway.operators.params import whole_number
+from sluiceway.operators.parameters import count, random_seed
 
 
 class PartialLearner(CountingLearner):
     """A `CountingLearner` that chooses the features of the coming instance; its state also holds their names."""
 
-    def __init__(self, *, k: int, seed: int, max_features: int) -> None:
-        super().__init__(k=whole_number("k", k, least=1), max_features=max_features)
-        self._seed = whole_number("seed", seed, least=0, most=2**63 - 1)
+    k: int = count("how many features of an instance are looked at, and how many weights may differ from 0")
+    seed: int = random_seed()
+
+    def _begin(self) -> None:
+        super()._begin()
         self._features: list[str] = []  # by number, as far as they have been asked for
         self._asked: tuple[int, frozenset[str] | None] = (0, frozenset())
-        self._sample = new_sample(self._k, 0)
+        self._sample = new_sample(self.k, 0)
 
     @abstractmethod
     def _explores(self) -> bool:
@@ -34,7 +36,7 @@ class PartialLearner(CountingLearner):
         return super().is_compiled() and is_compiled(explores) and is_compiled(choose)
 
     @classmethod
-    def warm_up(cls) -> None:
+    def compile(cls) -> None:
         model = cls(k=1, seed=0, max_features=1)
         model.learn_one({"0": 1.0}, 1)
         explores(0, 1, 0.5)
@@ -49,7 +51,7 @@ class PartialLearner(CountingLearner):
         if not self._explores():
             return [feature for feature, _, _ in self.selected]
         self._settle_features()
-        choose(self._sample, self._seed, self.version + 1, self._k, len(self._features))
+        choose(self._sample, self.seed, self.version + 1, self.k, len(self._features))
         numbers = np.sort(self._sample.numbers[: self._sample.head["chosen"][0]])
         return [self._features[number] for number in numbers.tolist()]
 
@@ -85,4 +87,4 @@ class PartialLearner(CountingLearner):
 
     def _grow_seen(self, room: int) -> None:
         super()._grow_seen(room)
-        self._sample = new_sample(self._k, room)
+        self._sample = new_sample(self.k, room)

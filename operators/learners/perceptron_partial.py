@@ -18,7 +18,7 @@ Wang, Zhao, Hoi, Jin: "Online Feature Selection and Its Applications", IEEE TKDE
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ from sluiceway.operators.kernels.sparse.slots import Model, Rows, settle
 from sluiceway.operators.kernels.sparse.thinning import thin_out
 from sluiceway.operators.kernels.sparse.truncation import truncate
 from sluiceway.operators.learners.partial import PartialLearner
-from sluiceway.operators.params import one_of
+from sluiceway.operators.parameters import choice
 
 
 @kernel
@@ -79,13 +79,7 @@ class PerceptronPartial(PartialLearner):
     NAME: ClassVar[str] = "perceptron-partial"
     KERNEL = learn_rows
 
-    def __init__(self, *, k: int, selection: str = "largest", seed: int = 0, max_features: int = 1_000_000) -> None:
-        super().__init__(k=k, seed=seed, max_features=max_features)
-        self._selection = one_of("selection", selection, ("largest", "random"))
-
-    @property
-    def params(self) -> dict[str, Any]:
-        return {"k": self._k, "selection": self._selection, "seed": self._seed, "max_features": self._max_features}
+    selection: str = choice("which k weights are kept", "largest", "random", default="largest")
 
     def _explores(self) -> bool:
         return True
@@ -93,5 +87,5 @@ class PerceptronPartial(PartialLearner):
     def _learn_counted(self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool) -> int:
         return learn_rows(
             rows, start, stop, self._model, scores, until_change,
-            self._seen, self._max_features, self._sample, self._k, self._seed, self._selection == "random",
+            self._seen, self.max_features, self._sample, self.k, self.seed, self.selection == "random",
         )  # fmt: skip

@@ -17,7 +17,7 @@ The random set follows from (seed, instance number), so the generator has no sta
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from sluiceway.operators.kernels.sparse.features_seen import Features, has_room,
 from sluiceway.operators.kernels.sparse.slots import Model, Rows, score_row, settle, step_row
 from sluiceway.operators.kernels.sparse.thinning import thin_out
 from sluiceway.operators.learners.counting import CountingLearner
-from sluiceway.operators.params import whole_number
+from sluiceway.operators.parameters import count, random_seed
 
 
 @kernel
@@ -69,15 +69,10 @@ class PerceptronRandom(CountingLearner):
     NAME: ClassVar[str] = "perceptron-random"
     KERNEL = learn_rows
 
-    def __init__(self, *, k: int, seed: int = 0, max_features: int = 1_000_000) -> None:
-        super().__init__(k=whole_number("k", k, least=1), max_features=max_features)
-        self._seed = whole_number("seed", seed, least=0, most=2**63 - 1)
-
-    @property
-    def params(self) -> dict[str, Any]:
-        return {"k": self._k, "seed": self._seed, "max_features": self._max_features}
+    k: int = count("how many weights may differ from 0")
+    seed: int = random_seed()
 
     def _learn_counted(self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool) -> int:
         return learn_rows(
-            rows, start, stop, self._model, scores, until_change, self._k, self._seed, self._seen, self._max_features
+            rows, start, stop, self._model, scores, until_change, self.k, self.seed, self._seen, self.max_features
         )

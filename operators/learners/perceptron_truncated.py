@@ -17,7 +17,7 @@ for ever (the paper's section 3.2.1).
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from sluiceway.compiling import kernel
 from sluiceway.operators.kernels.sparse.slots import Model, Rows, score_row, step_row
 from sluiceway.operators.kernels.sparse.truncation import truncate
 from sluiceway.operators.learners.linear import LinearLearner
-from sluiceway.operators.params import whole_number
+from sluiceway.operators.parameters import count
 
 
 @kernel
@@ -62,12 +62,7 @@ class PerceptronTruncated(LinearLearner):
     NAME: ClassVar[str] = "perceptron-truncated"
     KERNEL = learn_rows
 
-    def __init__(self, *, k: int) -> None:
-        super().__init__(k=whole_number("k", k, least=1))
-
-    @property
-    def params(self) -> dict[str, Any]:
-        return {"k": self._k}
+    k: int = count("how many weights may differ from 0")
 
     def _learn_rows(self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool) -> int:
-        return learn_rows(rows, start, stop, self._model, scores, until_change, self._k)
+        return learn_rows(rows, start, stop, self._model, scores, until_change, self.k)

@@ -48,7 +48,7 @@ from sluiceway.operators.kernels.sparse.passive_step import square_row, step_siz
 from sluiceway.operators.kernels.sparse.slots import Model, Rows, bounded
 from sluiceway.operators.kernels.sparse.thinning import thin_out
 from sluiceway.operators.learners.counting import CountingLearner
-from sluiceway.operators.params import one_of, positive_number, whole_number
+from sluiceway.operators.parameters import choice, positive, random_seed
 
 PERCEPTRON = 3
 _LOG = 4096
@@ -113,48 +113,25 @@ class STSD(CountingLearner):
     FEW: ClassVar[int] = 512
     """Up to so many weights kept, a row goes through all of them."""
 
-    def __init__(
-        self,
-        *,
-        proportion: float = 0.5,
-        variant: int = 1,
-        C: float = 0.1,
-        lam: float = 30.0,
-        selection: str = "largest",
-        update: str = "pa",
-        seed: int = 0,
-        max_features: int = 1_000_000,
-    ) -> None:
-        super().__init__(k=whole_number("max_features", max_features, least=1, most=2**30), max_features=max_features)
-        self._proportion = positive_number("proportion", proportion)
-        if self._proportion > 1:
-            raise ValueError(f"proportion must be at most 1, not {proportion!r}")
-        self._variant = whole_number("variant", variant, least=0, most=2)
-        self._C = positive_number("C", C)
-        self._lam = positive_number("lam", lam)
-        if not 1e-9 <= self._lam <= 1e9:
-            raise ValueError(f"lam must lie between 1e-9 and 1e9, not {lam!r}")
-        self._selection = one_of("selection", selection, ("largest", "random", "all"))
-        self._update = one_of("update", update, ("pa", "perceptron"))
-        self._seed = whole_number("seed", seed, least=0, most=2**63 - 1)
+    proportion: float = positive("which part of the features seen may have a weight", most=1.0, default=0.5)
+    variant: int = choice("STSD, STSD-I or STSD-II", 0, 1, 2, default=1)
+    C: float = positive("how much one instance may teach; not used by variant 0", default=0.1)
+    lam: float = positive("radius of the L1 ball that weights are kept in", least=1e-9, most=1e9, default=30.0)
+    selection: str = choice("which weights are kept", "largest", "random", "all", default="largest")
+    update: str = choice("passive-aggressive steps, or the perceptron's", "pa", "perceptron", default="pa")
+    seed: int = random_seed()
+
+    def _begin(self) -> None:
+        super()._begin()
         self._queue = queue_for(0, _LOG)
 
     @classmethod
-    def warm_up(cls) -> None:
+    def compile(cls) -> None:
         cls().learn_one({"0": 1.0}, 1)
 
     @property
-    def params(self) -> dict[str, Any]:
-        return {
-            "proportion": self._proportion,
-            "variant": self._variant,
-            "C": self._C,
-            "lam": self._lam,
-            "selection": self._selection,
-            "update": self._update,
-            "seed": self._seed,
-            "max_features": self._max_features,
-        }
+    def _slots_at_most(self) -> int:
+        return self.max_features
 
     def metrics(self) -> dict[str, float]:
         return super().metrics() | {"features_seen": int(self._model.head["features"][0])}
@@ -194,8 +171,8 @@ class STSD(CountingLearner):
         self._grow_queue()
         return learn_rows(
             rows, start, stop, self._model, scores, until_change,
-            self._seen, self._max_features, self._queue,
-            PERCEPTRON if self._update == "perceptron" else self._variant,
-            self._C, self._lam, 1.0 if self._selection == "all" else self._proportion,
-            self._selection == "random", self._seed, self.FEW,
+            self._seen, self.max_features, self._queue,
+            PERCEPTRON if self.update == "perceptron" else self.variant,
+            self.C, self.lam, 1.0 if self.selection == "all" else self.proportion,
+            self.selection == "random", self.seed, self.FEW,
         )  # fmt: skip

@@ -32,7 +32,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import kernel
+from sluiceway.compiling import allocating_kernel
 from sluiceway.operators.kernels.columns.column_set import (
     IRRELEVANT,
     LEFT_OUT,
@@ -48,15 +48,15 @@ from sluiceway.operators.kernels.columns.column_set import (
 from sluiceway.operators.kernels.columns.column_store import CANDIDATE, FIRST_MEMBER, FISHER_Z, TARGET, ColumnStore
 from sluiceway.operators.kernels.columns.correlation import dot, rounded
 from sluiceway.operators.kernels.numbers.tails import correlation_tail
-from sluiceway.operators.params import share
-from sluiceway.operators.selectors.columns import MAX_FEATURES, Block, StoreSelector
+from sluiceway.operators.parameters import share
+from sluiceway.operators.selectors.columns import Block, StoreSelector
 
 WEALTH, TESTED = 0, 1
 EXPLAINED = 1e-10
 """Less than this share of a column's (or the target's) variance is rounding."""
 
 
-@kernel
+@allocating_kernel
 def without(x: NDArray[np.float64], q: NDArray[np.float64], strand: NDArray[np.float64]) -> float:
     """x <- x - (q . x) q; q . x."""
     share_of_q = dot(q, x, strand)
@@ -65,7 +65,7 @@ def without(x: NDArray[np.float64], q: NDArray[np.float64], strand: NDArray[np.f
     return share_of_q
 
 
-@kernel
+@allocating_kernel
 def at_length_one(x: NDArray[np.float64], strand: NDArray[np.float64]) -> float:
     """The squared length it had."""
     square = dot(x, x, strand)
@@ -76,7 +76,7 @@ def at_length_one(x: NDArray[np.float64], strand: NDArray[np.float64]) -> float:
     return square
 
 
-@kernel
+@allocating_kernel
 def explain(store: ColumnStore, q: NDArray[np.float64]) -> None:
     """e <- what q leaves of e."""
     e = store.floats[TARGET]
@@ -85,7 +85,7 @@ def explain(store: ColumnStore, q: NDArray[np.float64]) -> None:
         e[:] = 0.0
 
 
-@kernel
+@allocating_kernel
 def learn_columns(
     columns: NDArray[np.float64], keys: NDArray[np.int64], start: int,
     store: ColumnStore, members: ColumnSet, events: Events, ration: NDArray[np.float64], payout: float,
@@ -142,15 +142,14 @@ class AlphaInvesting(StoreSelector):
     NAME: ClassVar[str] = "alpha-investing"
     KERNEL = learn_columns
 
-    def __init__(self, *, wealth: float = 0.05, payout: float = 0.05, max_features: int = MAX_FEATURES) -> None:
-        super().__init__(measure=FISHER_Z, max_features=max_features)
-        self._wealth = share("wealth", wealth)
-        self._payout = share("payout", payout)
-        self._ration = np.array((self._wealth, 0.0))
+    wealth: float = share("what there is to spend on tests at first", default=0.05)
+    payout: float = share("what a column that enters earns", default=0.05)
 
-    @property
-    def params(self) -> dict[str, Any]:
-        return {"wealth": self._wealth, "payout": self._payout, "max_features": self._max_features}
+    _measure = FISHER_Z
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._ration = np.array((self.wealth, 0.0))
 
     def metrics(self) -> dict[str, float]:
         return super().metrics() | {"wealth": float(self._ration[WEALTH])}
@@ -161,7 +160,7 @@ class AlphaInvesting(StoreSelector):
 
     def _start(self, target: NDArray[np.float64], targets: int, version: int) -> None:
         super()._start(target, targets, version)
-        self._ration[:] = (self._wealth, 0)
+        self._ration[:] = (self.wealth, 0)
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         super()._restore(state)
@@ -171,6 +170,6 @@ class AlphaInvesting(StoreSelector):
 
     def _learn_columns(self, block: Block, start: int, events: Events, until_change: bool) -> int:
         return learn_columns(
-            block.columns, block.keys, start, self._store, self._members, events, self._ration, self._payout,
-            self._max_features, until_change,
+            block.columns, block.keys, start, self._store, self._members, events, self._ration, self.payout,
+            self.max_features, until_change,
         )  # fmt: skip

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sluiceway.compiling import as_argument, is_compiled
+from sluiceway.operators.checks import refuse_other_state
 from sluiceway.operators.contract import Removed, Selected, Verdict
 from sluiceway.operators.kernels.columns import column_set as holding
 from sluiceway.operators.kernels.columns.column_set import (
@@ -37,14 +38,12 @@ from sluiceway.operators.kernels.columns.column_store import (
     with_places,
 )
 from sluiceway.operators.kernels.keys import feature_keys, keys_of_blob
-from sluiceway.operators.params import refuse_other_state, whole_number
+from sluiceway.operators.parameters import Parameters, count
 from sluiceway.schemas.columns import SparseColumn
 
 _FLOATS, _INTEGERS, _CODES, _WORDS = np.dtype("<f8"), np.dtype("<i8"), np.dtype("<i4"), np.dtype("<u8")
 _FEW_PLACES = 16
 _ROOM_FOR_EVENTS = 1024
-MAX_FEATURES = 10_000
-"""Columns held, unless a selector is told otherwise."""
 
 REASONS = {
     holding.SELECTED: "selected",
@@ -70,7 +69,7 @@ class Block(NamedTuple):
         return Block(self.names[start:stop], self.columns[start:stop], self.keys[start:stop], self.one_by_one)
 
 
-class StoreSelector(ABC):
+class StoreSelector(Parameters, ABC):
     """A `ColumnSelector` over a column store; an algorithm adds `_learn_columns`."""
 
     NAME: ClassVar[str]
@@ -79,31 +78,33 @@ class StoreSelector(ABC):
     HOLDS_REDUNDANT: ClassVar[bool] = False
     """Whether a redundant column is held, because it may be selected later."""
 
-    def __init__(self, *, measure: int, max_features: int, width: int = 1) -> None:
-        self._measure = measure
-        self._max_features = whole_number("max_features", max_features, least=1, most=2**30)
-        self._width = width  # how many columns together can make one redundant
+    max_features: int = count(
+        "how many columns are held: what would be one more is left out, and counted", most=2**30, default=10_000
+    )
+
+    @property
+    @abstractmethod
+    def _measure(self) -> int:
+        """How columns are compared, as the store has it."""
+
+    @property
+    def _width(self) -> int:
+        """How many columns together can make one redundant."""
+        return 1
+
+    def _begin(self) -> None:
         self._targets = 0
         self._target = np.zeros(0)
         self._names: dict[int, str] = {}  # of the columns held, by number
         self._numbers: dict[str, int] = {}  # and their numbers, by name
         self._tally = np.zeros(len(REASONS), dtype=np.int64)
         self._removals = 0
-        self._store: ColumnStore = empty_store(measure, 1, FIRST_MEMBER)
+        self._store: ColumnStore = empty_store(self._measure, 1, FIRST_MEMBER)
         self._members: ColumnSet = empty_set(FIRST_MEMBER)
 
     @abstractmethod
     def _learn_columns(self, block: Block, start: int, events: Events, until_change: bool) -> int:
         """The algorithm: columns from `start` in turn, as long as there is room; the next column to do."""
-
-    @property
-    @abstractmethod
-    def params(self) -> dict[str, Any]:
-        """The hyper-parameters."""
-
-    def __repr__(self) -> str:
-        params = ", ".join(f"{name}={value!r}" for name, value in self.params.items())
-        return f"{type(self).__name__}({params})"
 
     @classmethod
     def is_compiled(cls) -> bool:
@@ -111,8 +112,8 @@ class StoreSelector(ABC):
         return all(map(is_compiled, kernels))
 
     @classmethod
-    def warm_up(cls) -> None:
-        model = cls()  # type: ignore[call-arg]  # every selector below has defaults
+    def compile(cls) -> None:
+        model = cls()
         model.begin((0.0, 0.0, 1.0, 1.0))
         model.learn_feature("0", (0.0, 1.0, 2.0, 3.0))
         cls.from_state(model.state())
@@ -155,7 +156,10 @@ class StoreSelector(ABC):
         }
 
     def begin(self, target: ArrayLike) -> None:
-        values = np.array(_column("target", "the target", target), dtype=np.float64)
+        given = _column("target", "the target", target)
+        if self.needs_numbers and given.dtype.kind != "f":
+            _refuse_classes(self.NAME, given)
+        values = np.array(given, dtype=np.float64)
         if len(values) == 0:
             raise ValueError("the target has no rows")
         _refuse_non_finite("the target", values)
@@ -173,7 +177,7 @@ class StoreSelector(ABC):
         return name in self._numbers
 
     def prepare(self, names: Sequence[str], columns: NDArray[Any] | Sequence[ArrayLike | SparseColumn]) -> Block:
-        block = self._block(list(names), columns)
+        block = self._block([str(name) if isinstance(name, str) else name for name in names], columns)
         if len(names) == 1 and block.one_by_one:
             self._refuse_selected(names[0])
         elif block.one_by_one:
@@ -402,6 +406,17 @@ def _column(name: str, shown: str, column: ArrayLike | SparseColumn) -> NDArray[
     if given.ndim != 1 or (given.dtype.kind not in "fiub" and given.size):
         raise ValueError(f"{shown} is not a list of numbers")
     return given
+
+
+def _refuse_classes(operator: str, target: NDArray[Any]) -> None:
+    """Whole numbers are classes, floats are numbers: of more than two classes the order says nothing."""
+    classes = np.unique(target)
+    if len(classes) > 2:
+        first = ", ".join([*map(str, classes[:3].tolist()), *["..."][: len(classes) - 3]])
+        raise ValueError(
+            f"the target has {len(classes)} classes ({first}), but {operator} as it is set measures numbers: choose a"
+            f" measure or test for discrete data, or give floats if they are numbers"
+        )
 
 
 def _refuse_non_finite(shown: str, values: NDArray[np.float64]) -> None:

@@ -10,47 +10,37 @@ import numpy as np
 from sluiceway.operators.kernels.columns.column_set import MEMBERS
 from sluiceway.operators.kernels.columns.column_store import FIRST_MEMBER, FISHER_Z, SYMMETRIC_UNCERTAINTY
 from sluiceway.operators.kernels.columns.independence import Tests, correlate
-from sluiceway.operators.params import one_of, share, whole_number
-from sluiceway.operators.selectors.columns import MAX_FEATURES, StoreSelector
+from sluiceway.operators.parameters import choice, count, share
+from sluiceway.operators.selectors.columns import StoreSelector
 from sluiceway.operators.selectors.significance import critical_value
 
 TESTS = {"fisher-z": FISHER_Z, "g2": SYMMETRIC_UNCERTAINTY}
 
 
 class ConditionalSelector(StoreSelector):
-    """`test` chooses the test, `significance` its level, `max_subset` how many columns it may condition on.
+    """At `max_features` candidates, a column that removes none of them is left out and counted."""
 
-    At `max_features` candidates, a column that removes none of them is left out and counted.
-    """
-
-    def __init__(
-        self,
-        *,
-        test: str = "fisher-z",
-        significance: float = 0.01,
-        max_subset: int = 3,
-        max_features: int = MAX_FEATURES,
-    ) -> None:
-        self._test = one_of("test", test, tuple(TESTS))
-        self._significance = share("significance", significance)
-        self._max_subset = whole_number("max_subset", max_subset, least=1, most=10)
-        super().__init__(measure=TESTS[test], width=self._max_subset, max_features=max_features)
-        self._tests = self._make_tests(0)
+    test: str = choice("of numbers (Fisher-Z), or of discrete data (G2)", *TESTS, default="fisher-z")
+    significance: float = share("level of the tests", default=0.01)
+    max_subset: int = count("how many columns a test may condition on", most=10, default=3)
 
     @property
-    def params(self) -> dict[str, Any]:
-        return {
-            "test": self._test,
-            "significance": self._significance,
-            "max_subset": self._max_subset,
-            "max_features": self._max_features,
-        }
+    def _measure(self) -> int:
+        return TESTS[self.test]
+
+    @property
+    def _width(self) -> int:
+        return self.max_subset
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._tests = self._make_tests(0)
 
     def _make_tests(self, places: int) -> Tests:
-        most = self._max_subset
+        most = self.max_subset
         return Tests(
-            significance=self._significance,
-            critical=critical_value(self._significance),
+            significance=self.significance,
+            critical=critical_value(self.significance),
             most=most,
             r=np.zeros((places, places) if self._measure == FISHER_Z else (0, 0)),
             swept=np.zeros((most + 2, most + 2)),

@@ -24,7 +24,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import kernel
+from sluiceway.compiling import allocating_kernel
 from sluiceway.operators.kernels.columns.column_set import (
     IRRELEVANT,
     MEMBERS,
@@ -47,7 +47,7 @@ from sluiceway.operators.selectors.columns import Block
 from sluiceway.operators.selectors.conditional import ConditionalSelector
 
 
-@kernel
+@allocating_kernel
 def learn_columns(
     columns: NDArray[np.float64], keys: NDArray[np.int64], start: int,
     store: ColumnStore, members: ColumnSet, events: Events, tests: Tests, limit: int, until_change: bool,
@@ -108,6 +108,6 @@ class FastOSFS(ConditionalSelector):
 
     def _learn_columns(self, block: Block, start: int, events: Events, until_change: bool) -> int:
         return learn_columns(
-            block.columns, block.keys, start, self._store, self._members, events, self._tests, self._max_features,
+            block.columns, block.keys, start, self._store, self._members, events, self._tests, self.max_features,
             until_change,
         )  # fmt: skip

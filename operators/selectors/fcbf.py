@@ -19,12 +19,11 @@ target, so all relevant columns are held (up to `max_features`); a flow runs it 
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from sluiceway.operators.kernels.columns.column_store import SYMMETRIC_UNCERTAINTY
 from sluiceway.operators.kernels.columns.dominance import AT_LEAST
-from sluiceway.operators.params import share
-from sluiceway.operators.selectors.columns import MAX_FEATURES
+from sluiceway.operators.parameters import share
 from sluiceway.operators.selectors.ranked import RankedSelector
 from sluiceway.operators.selectors.significance import least_relevance
 
@@ -42,13 +41,10 @@ class FCBF(RankedSelector):
 
     NAME: ClassVar[str] = "fcbf"
 
-    def __init__(self, *, delta: float = 0.0, max_features: int = MAX_FEATURES) -> None:
-        super().__init__(measure=SYMMETRIC_UNCERTAINTY, rule=AT_LEAST, max_features=max_features)
-        self._delta = share("delta", delta, zero=True)
+    delta: float = share("what the relevance must lie above", zero=True, default=0.0)
 
-    @property
-    def params(self) -> dict[str, Any]:
-        return {"delta": self._delta, "max_features": self._max_features}
+    _measure = SYMMETRIC_UNCERTAINTY
+    _rule = AT_LEAST
 
     def _least(self) -> float:
-        return least_relevance(SYMMETRIC_UNCERTAINTY, self.rows, 0.0, self._delta)
+        return least_relevance(SYMMETRIC_UNCERTAINTY, self.rows, 0.0, self.delta)

@@ -20,9 +20,10 @@ class RankedSelector(StoreSelector):
     KERNEL = learn_columns
     HOLDS_REDUNDANT = True
 
-    def __init__(self, *, measure: int, rule: int, max_features: int) -> None:
-        super().__init__(measure=measure, max_features=max_features)
-        self._rule = rule
+    @property
+    @abstractmethod
+    def _rule(self) -> int:
+        """When one column makes another redundant, as the kernel has it."""
 
     @abstractmethod
     def _least(self) -> float:
@@ -48,7 +49,7 @@ class RankedSelector(StoreSelector):
     def _learn_columns(self, block: Block, start: int, events: Events, until_change: bool) -> int:
         return learn_columns(
             block.columns, block.keys, start, self._store, self._members, events,
-            self._least(), self._rule, self._max_features, until_change,
+            self._least(), self._rule, self.max_features, until_change,
         )  # fmt: skip
 
     def _is_selected(self, name: str) -> bool:

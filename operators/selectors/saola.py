@@ -29,12 +29,12 @@ more is left out and counted.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import kernel
+from sluiceway.compiling import allocating_kernel
 from sluiceway.operators.kernels.columns.column_set import (
     IRRELEVANT,
     LEFT_OUT,
@@ -53,7 +53,6 @@ from sluiceway.operators.kernels.columns.column_set import (
 )
 from sluiceway.operators.kernels.columns.column_store import (
     CANDIDATE,
-    MEASURES,
     TARGET,
     ColumnStore,
     at_most,
@@ -62,12 +61,11 @@ from sluiceway.operators.kernels.columns.column_store import (
     estimate,
 )
 from sluiceway.operators.kernels.columns.pairwise import DISCARD_F, REMOVE_Y, compare
-from sluiceway.operators.params import one_of, share
-from sluiceway.operators.selectors.columns import MAX_FEATURES, Block, StoreSelector
-from sluiceway.operators.selectors.significance import least_relevance, measure_of
+from sluiceway.operators.selectors.columns import Block, StoreSelector
+from sluiceway.operators.selectors.significance import Relevance, bound_of_dependence
 
 
-@kernel
+@allocating_kernel
 def learn_columns(
     columns: NDArray[np.float64], keys: NDArray[np.int64], start: int,
     store: ColumnStore, members: ColumnSet, events: Events, least: float, largest: bool, strict: bool,
@@ -112,7 +110,7 @@ def learn_columns(
     return len(columns)
 
 
-class Saola(StoreSelector):
+class Saola(Relevance, StoreSelector):
     """SAOLA: keeps a feature that no selected one makes redundant, and drops those it makes redundant.
 
     >>> model = Saola(measure="symmetric-uncertainty")
@@ -130,37 +128,11 @@ class Saola(StoreSelector):
     NAME: ClassVar[str] = "saola"
     KERNEL = learn_columns
 
-    def __init__(
-        self,
-        *,
-        measure: str = "fisher-z",
-        bound: str = "min",
-        ties: str = "inclusive",
-        significance: float = 0.01,
-        delta: float = 0.0,
-        max_features: int = MAX_FEATURES,
-    ) -> None:
-        super().__init__(measure=MEASURES[measure_of(measure)], max_features=max_features)
-        self._bound = one_of("bound", bound, ("min", "max"))
-        self._ties = one_of("ties", ties, ("inclusive", "strict"))
-        self._significance = share("significance", significance)
-        self._delta = share("delta", delta, zero=True)
-        self._params = {
-            "measure": measure,
-            "bound": bound,
-            "ties": ties,
-            "significance": self._significance,
-            "delta": self._delta,
-            "max_features": self._max_features,
-        }
-
-    @property
-    def params(self) -> dict[str, Any]:
-        return dict(self._params)
+    bound: str = bound_of_dependence()
 
     def _learn_columns(self, block: Block, start: int, events: Events, until_change: bool) -> int:
-        least = least_relevance(self._measure, self.rows, self._significance, self._delta)
+        least = self._least_relevance(self.rows)
         return learn_columns(
             block.columns, block.keys, start, self._store, self._members, events,
-            least, self._bound == "max", self._ties == "strict", self._max_features, until_change,
+            least, self.bound == "max", self.ties == "strict", self.max_features, until_change,
         )  # fmt: skip

@@ -20,17 +20,14 @@ as no column is left out.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from sluiceway.operators.kernels.columns.column_store import MEASURES
 from sluiceway.operators.kernels.columns.dominance import ABOVE, ABOVE_STRICT
-from sluiceway.operators.params import one_of, share
-from sluiceway.operators.selectors.columns import MAX_FEATURES
 from sluiceway.operators.selectors.ranked import RankedSelector
-from sluiceway.operators.selectors.significance import least_relevance, measure_of
+from sluiceway.operators.selectors.significance import Relevance
 
 
-class SaolaOrderFree(RankedSelector):
+class SaolaOrderFree(Relevance, RankedSelector):
     """SAOLA's relation, answered for all columns since the target whatever their order.
 
     >>> model = SaolaOrderFree(measure="symmetric-uncertainty")
@@ -44,30 +41,9 @@ class SaolaOrderFree(RankedSelector):
 
     NAME: ClassVar[str] = "saola-order-free"
 
-    def __init__(
-        self,
-        *,
-        measure: str = "fisher-z",
-        ties: str = "inclusive",
-        significance: float = 0.01,
-        delta: float = 0.0,
-        max_features: int = MAX_FEATURES,
-    ) -> None:
-        rule = ABOVE if one_of("ties", ties, ("inclusive", "strict")) == "inclusive" else ABOVE_STRICT
-        super().__init__(measure=MEASURES[measure_of(measure)], rule=rule, max_features=max_features)
-        self._measure_name, self._ties = measure, ties
-        self._significance = share("significance", significance)
-        self._delta = share("delta", delta, zero=True)
-
     @property
-    def params(self) -> dict[str, Any]:
-        return {
-            "measure": self._measure_name,
-            "ties": self._ties,
-            "significance": self._significance,
-            "delta": self._delta,
-            "max_features": self._max_features,
-        }
+    def _rule(self) -> int:
+        return ABOVE if self.ties == "inclusive" else ABOVE_STRICT
 
     def _least(self) -> float:
-        return least_relevance(self._measure, self.rows, self._significance, self._delta)
+        return self._least_relevance(self.rows)

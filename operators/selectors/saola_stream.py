@@ -36,13 +36,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sluiceway.compiling import as_argument, is_compiled
+from sluiceway.operators.checks import numbers_of, refuse_other_state
 from sluiceway.operators.contract import Selected
-from sluiceway.operators.kernels.columns.column_store import FISHER_Z, MEASURES
+from sluiceway.operators.kernels.columns.column_store import FISHER_Z
 from sluiceway.operators.kernels.columns.comoments import Features, Sums, add_rows, add_sums, select
 from sluiceway.operators.kernels.columns.contingency import one_bit
 from sluiceway.operators.kernels.keys import feature_keys, keys_of_blob
-from sluiceway.operators.params import numbers_of, one_of, refuse_other_state, share, whole_number
-from sluiceway.operators.selectors.significance import least_relevance, measure_of
+from sluiceway.operators.parameters import count
+from sluiceway.operators.selectors.significance import Relevance, bound_of_dependence
 from sluiceway.schemas.batch import InstanceBatch
 
 _FLOATS, _INTEGERS = np.dtype("<f8"), np.dtype("<i8")
@@ -52,7 +53,7 @@ _TARGET = ""
 Place = tuple[str, float]
 
 
-class SaolaStream:
+class SaolaStream(Relevance):
     """SAOLA on growing instances and growing features.
 
     >>> model = SaolaStream(measure="symmetric-uncertainty")
@@ -65,28 +66,11 @@ class SaolaStream:
     NAME: ClassVar[str] = "saola-stream"
     STATE_VERSION: ClassVar[int] = 1
 
-    def __init__(
-        self,
-        *,
-        measure: str = "fisher-z",
-        bound: str = "min",
-        ties: str = "inclusive",
-        significance: float = 0.01,
-        delta: float = 0.0,
-        max_features: int = 1000,
-        refresh: int = 1000,
-    ) -> None:
-        self._measure = MEASURES[measure_of(measure)]
-        self._params: dict[str, Any] = {
-            "measure": measure,
-            "bound": one_of("bound", bound, ("min", "max")),
-            "ties": one_of("ties", ties, ("inclusive", "strict")),
-            "significance": share("significance", significance),
-            "delta": share("delta", delta, zero=True),
-            "max_features": whole_number("max_features", max_features, least=1, most=30_000),
-            "refresh": whole_number("refresh", refresh, least=1, most=2**31),
-        }
-        self._max_features, self._refresh = max_features, refresh
+    bound: str = bound_of_dependence()
+    max_features: int = count("how many features may be known: later ones are ignored", most=30_000, default=1000)
+    refresh: int = count("changes of the selection are looked for every so many instances", most=2**31, default=1000)
+
+    def _begin(self) -> None:
         self._version = 0
         self._ignored = 0
         self._looked = 0  # the version at the last look
@@ -97,23 +81,19 @@ class SaolaStream:
         self._found: list[tuple[str, float]] | None = []  # of this version; None: to be found
         self._constant, self._single_class = 0, True  # of this version as well
 
-    def __repr__(self) -> str:
-        params = ", ".join(f"{name}={value!r}" for name, value in self._params.items())
-        return f"{type(self).__name__}({params})"
-
     @classmethod
     def is_compiled(cls) -> bool:
         return is_compiled(add_rows) and is_compiled(select) and is_compiled(keys_of_blob)
 
     @classmethod
-    def warm_up(cls) -> None:
+    def compile(cls) -> None:
         model = cls(refresh=1)
         model.learn_one({"0": 1.0}, 1)
         model.merge(cls.from_state(model.state()))
 
     @property
-    def params(self) -> dict[str, Any]:
-        return dict(self._params)
+    def needs_numbers(self) -> bool:
+        return self._measure == FISHER_Z
 
     @property
     def version(self) -> int:
@@ -136,11 +116,13 @@ class SaolaStream:
             "single_class_target": int(self._version > 0 and self._single_class),
         }
 
-    def learn_one(self, x: Mapping[str, float], y: int) -> None:
-        if isinstance(y, bool | np.bool_) or not isinstance(y, int | np.integer) or not (y == -1 or 1 <= y <= 127):
+    def learn_one(self, x: Mapping[str, float], y: int | bool) -> None:
+        if isinstance(y, bool | np.bool_):
+            y = 1 if y else -1
+        if not isinstance(y, int | np.integer) or not (y == -1 or 1 <= y <= 127):
             raise ValueError(f"label {y!r} is not -1, or 1, 2, ... up to 127")
         values = np.array(numbers_of(x), dtype=np.float64)
-        instance = InstanceBatch.from_csr((0, len(values)), np.arange(len(values)), values, names=tuple(x))
+        instance = InstanceBatch.from_csr((0, len(values)), np.arange(len(values)), values, names=tuple(map(str, x)))
         batch = InstanceBatch(
             instance.names, instance.indptr, instance.indices, instance.values, np.array((y,), dtype=np.int8),
             instance.ts, instance.offset, instance.next_offset,
@@ -156,12 +138,12 @@ class SaolaStream:
         labelled = start + np.flatnonzero(batch.y[start:stop])
         done = 0
         while done < len(labelled):
-            until = min(done + self._refresh - self._version % self._refresh, len(labelled))
+            until = min(done + self.refresh - self._version % self.refresh, len(labelled))
             end = int(labelled[until - 1]) + 1
             self._add(batch, start, end)
             self._version += until - done
             start, done = end, until
-            if self._version % self._refresh == 0 and self._look() and until_change:
+            if self._version % self.refresh == 0 and self._look() and until_change:
                 return end
         return stop
 
@@ -172,10 +154,10 @@ class SaolaStream:
         """
         if not isinstance(other, type(self)) or other.params != self.params:
             raise ValueError(f"{other!r} cannot be merged into {self!r}: they are not set alike")
-        merged = type(self)(**self._params)
+        merged = type(self)(**self.params)
         together = self._places.keys() | other._places.keys()
         classes = [place for place in together if place[0] == _TARGET]
-        if len(together) - len(classes) > self._max_features:
+        if len(together) - len(classes) > self.max_features:
             raise ValueError(f"together they have {len(together) - len(classes)} places: max_features is too small")
         keys = dict(zip(together, feature_keys([name or "0" for name, _ in together]).tolist(), strict=True))
         ordered = sorted(together, key=lambda place: (place[0] != _TARGET, keys[place], place[1]))
@@ -272,7 +254,7 @@ class SaolaStream:
         candidates = list(zip([part.names[i] for i in indices[first].tolist()], values[first].tolist(), strict=True))
         seats = np.array([self._places.get(place, -1) for place in candidates], dtype=np.int64)
         new = np.flatnonzero(seats < 0)
-        room = self._max_features - (len(self._places) - self._classes)
+        room = self.max_features - (len(self._places) - self._classes)
         keys = feature_keys([candidates[i][0] for i in new.tolist()])
         new = new[np.lexsort((values[first][new], keys, rows[first][new]))][: max(room, 0)]
         coming: list[tuple[int, int | float]] = [(int(rows[first][i]), i) for i in new.tolist()]
@@ -318,10 +300,10 @@ class SaolaStream:
             chosen, relevance = np.zeros(len(seats), dtype=np.int64), np.zeros(len(seats))
             varies = np.zeros(len(seats), dtype=np.bool_)
             n = self._version
-            least = least_relevance(self._measure, n, self._params["significance"], self._params["delta"])
+            least = self._least_relevance(n)
             count = select(
-                self._sums, Features(first, places), n, least, self._params["bound"] == "max",
-                self._params["ties"] == "strict", one_bit(n), chosen, relevance, varies,
+                self._sums, Features(first, places), n, least, self.bound == "max",
+                self.ties == "strict", one_bit(n), chosen, relevance, varies,
             )  # fmt: skip
             self._single_class = not varies[0]
             self._constant = int(np.count_nonzero(~varies[1:]))

@@ -8,11 +8,32 @@ from typing import Any
 
 from sluiceway.operators.kernels.columns.column_store import FISHER_Z, MEASURES
 from sluiceway.operators.kernels.columns.correlation import significant_correlation
-from sluiceway.operators.params import one_of
+from sluiceway.operators.parameters import Parameters, choice, share
 
 
-def measure_of(value: Any) -> str:
-    return str(one_of("measure", value, tuple(MEASURES)))
+class Relevance(Parameters):
+    """The hyper-parameters of SAOLA in all its forms but the bound."""
+
+    measure: str = choice("how much one column says about another", *MEASURES, default="fisher-z")
+    ties: str = choice(
+        "whether an equal relevance counts as a larger one; with strict, every copy of a column is kept",
+        "inclusive", "strict", default="inclusive",
+    )  # fmt: skip
+    significance: float = share("with fisher-z, the level at which a column is relevant", default=0.01)
+    delta: float = share("with the other measures, what the relevance must lie above", zero=True, default=0.0)
+
+    @property
+    def _measure(self) -> int:
+        return MEASURES[self.measure]
+
+    def _least_relevance(self, rows: int) -> float:
+        """What counts at all."""
+        return least_relevance(self._measure, rows, self.significance, self.delta)
+
+
+def bound_of_dependence() -> Any:
+    meaning = "of two columns' relevances, the one that their dependence must lie above for one to be redundant"
+    return choice(meaning, "min", "max", default="min")
 
 
 def least_relevance(measure: int, rows: int, significance: float, delta: float) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 
 from sluiceway.operators.contract import ColumnSelector, Verdict
 from sluiceway.operators.stages.emission import Reason
+from sluiceway.operators.stages.lane import Lane
 from sluiceway.operators.stages.pieces import readable
 from sluiceway.operators.stages.snapshots import SnapshotConfig, Snapshots
 from sluiceway.operators.stages.streams import StreamOutput
@@ -34,6 +35,9 @@ class ColumnStreamConfig(SnapshotConfig):
     selector_from_state: Callable[[Mapping[str, Any]], ColumnSelector]
     verdicts: bool = False
     source: str = "features"
+
+    def lane(self, topic: str, number: int) -> Lane:
+        return Lane(self, topic)
 
     def new(self, name: str, lane: int) -> ColumnStream:
         return ColumnStream(name, lane, self)

@@ -22,19 +22,16 @@ class Emit:
     top: int = 1000
 
     def until(
-        self, version: int, emitted: int, changed: bool, learns: NDArray[np.int64], rows: int, look_every: int = 1
+        self, version: int, emitted: int, changed: bool, learns: NDArray[np.int64], rows: int
     ) -> tuple[int, bool]:
         """How far to go before looking again: the row to stop before, and whether to stop at a change.
 
         `learns` are the rows still ahead that will be learnt, `emitted` the version of the last snapshot, `changed`
         whether the selection differs from that snapshot's already: then the next change is not the one to wait for.
-        An operator whose selection is looked at only at every `look_every`-th version stops at each of them.
         """
         steps = self.every - version % self.every if self.every else len(learns) + 1
         at_change = False
-        if self.on_change and look_every > 1:
-            steps = min(steps, look_every - version % look_every)
-        elif self.on_change:
+        if self.on_change:
             gap = max(emitted + self.min_gap - version, 1)
             at_change = gap == 1 and not changed
             if not at_change:

@@ -2,41 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable
 
 from sluiceway.errors import FlowError
-from sluiceway.operators.stages.streams import AnyStream, StreamKind
+from sluiceway.operators.stages.streams import AnyStream, Judged, Memory, StreamMaker
 from sluiceway.schemas import encode
+from sluiceway.schemas.asleep import Asleep, AsleepInMemory
 from sluiceway.schemas.lane import DeadLetter, LaneBatch, LaneOutput, OutRecord
 from sluiceway.schemas.state import PIECE, StoredChange, StoredStream, StreamState, pack, unpack_stream
+
+_AT_ONCE = 64
+"""Streams that are woken at once where all are gone through."""
 
 
 class Lane:
     """All streams of one partition. `changes` is about those touched since, and of each about what has changed."""
 
-    def __init__(self, kind: StreamKind, topic: str) -> None:
-        self._kind = kind
+    def __init__(self, maker: StreamMaker, topic: str) -> None:
+        self._maker = maker
         self._topic = topic
         self._position: int | None = None
         self._streams: dict[str, AnyStream] = {}
-        self._asleep: dict[str, StoredStream] = {}
-        """Streams of the store that nothing has touched yet; one that wakes up is here no longer."""
+        """Those that are awake: all that have been touched."""
         self._births: dict[str, int] = {}
-        """Of all streams, asleep or not."""
+        """Of these."""
+        self._asleep: Asleep = AsleepInMemory({})
         self._next_birth = 0
         self._touched: set[str] = set()
+        self.observe: Callable[[str, Judged], None] | None = None
+        """Told of what a stream's decisions were judged by, if somebody wants to know."""
 
-    def restore(self, position: int | None, streams: Mapping[str, StoredStream]) -> None:
+    def restore(self, position: int | None, asleep: Asleep, memory: Memory | None = None) -> None:
         """Go on from what a store holds; of a lane that has done nothing yet."""
         self._position = position
-        self._asleep = dict(streams)
-        self._births = {name: stored.birth for name, stored in streams.items()}
-        self._next_birth = max(self._births.values(), default=-1) + 1
+        self._asleep = asleep
+        self._next_birth = asleep.next_birth
 
     @property
     def position(self) -> int | None:
         """Where the input goes on; None if that is wherever the flow starts."""
         return self._position
+
+    wants_commit = unfinished = False
+    """Streams that have been touched stay awake, and final snapshots come all at once."""
+
+    def close(self) -> None: ...
 
     def process(self, batch: LaneBatch) -> LaneOutput:
         if self._position is not None and batch.start != self._position:
@@ -46,16 +56,25 @@ class Lane:
             )
         output = LaneOutput(batch.lane, batch.start, batch.stop, batch.end)
         dead = list(batch.dead_letters)
+        predictions: list[OutRecord] = []
         streams = batch.streams if batch.columns is None else batch.columns.batches()
         for name, rows in streams:
             given = self._touch(name, batch.lane).process(rows, batch.raw)
+            output.instances += len(rows) - len(given.dead_letters)
             output.selections += given.snapshots
-            output.predictions += given.predictions
+            predictions += given.predictions
             output.verdicts += given.verdicts
+            output.requests += given.requests
+            output.learnt += given.learnt
+            output.mistakes += given.mistakes
             dead += given.dead_letters
+            if self.observe is not None:
+                for judged in given.judged:
+                    self.observe(name, judged)
         if len(streams) > 1:
-            for records in (output.selections, output.predictions, output.verdicts):
+            for records in (output.selections, predictions, output.verdicts, output.requests):
                 records.sort(key=_offset)
+        output.predictions = predictions
         dead.sort(key=_offset)
         output.dead_letters = [encode.dead_letter(letter, self._topic, batch.lane) for letter in dead]
         if batch.end:
@@ -73,45 +92,56 @@ class Lane:
         """One stream's whole state, as the store has it if nothing has touched it; None if there is no such stream."""
         if name in self._streams:
             return self._streams[name].state()
-        return unpack_stream(self._asleep[name]) if name in self._asleep else None
+        stored = self._asleep.find([name]).get(name)
+        return None if stored is None else unpack_stream(stored)
 
     def _change(self, name: str) -> StoredChange:
         head, added, dropped = self._streams[name].changes()
         pieces = {number: pack(piece, PIECE) for number, piece in added.items()}
         return StoredChange(name, self._births[name], pack(head), pieces, dropped)
 
-    def _by_birth(self, names: set[str] | dict[str, int]) -> list[str]:
+    def _by_birth(self, names: Iterable[str]) -> list[str]:
         return sorted(names, key=self._births.__getitem__)
 
     def _finals(self, batch: LaneBatch) -> list[OutRecord]:
         finals = []
-        for name in self._by_birth(self._births):
-            stream = self._streams.get(name) or self._restored(name, batch.lane)
-            record = stream.final(batch.stop)
-            if record is not None:
-                finals.append(record)
-                self._wake(name, stream)  # one that has nothing to say sleeps on
+        awake = {self._births[name]: name for name in self._by_birth(self._streams)}
+        for first in range(0, self._next_birth, _AT_ONCE):
+            asleep = self._asleep.born(first, first + _AT_ONCE)
+            names = {stored.birth: name for name, stored in asleep.items()}
+            names |= {birth: awake[birth] for birth in range(first, first + _AT_ONCE) if birth in awake}
+            for birth, name in sorted(names.items()):
+                stream = self._streams[name] if birth in awake else self._restored(name, batch.lane, asleep[name])
+                record = stream.final(batch.stop)
+                if record is not None:
+                    finals.append(record)
+                    if birth not in awake:  # one that has nothing to say sleeps on
+                        self._wake(name, stream, birth)
+                    self._touched.add(name)
         return finals
 
     def _touch(self, name: str, lane: int) -> AnyStream:
         stream = self._streams.get(name)
-        if stream is None and name in self._asleep:
-            stream = self._restored(name, lane)
-        elif stream is None:
-            stream = self._kind.new(name, lane)
-            self._births[name] = self._next_birth
-            self._next_birth += 1
-        self._wake(name, stream)
+        if stream is None:
+            stored = self._asleep.find([name]).get(name)
+            if stored is not None:
+                stream = self._restored(name, lane, stored)
+                self._wake(name, stream, stored.birth)
+            else:
+                stream = self._streams[name] = self._maker.new(name, lane)
+                self._births[name] = self._next_birth
+                self._next_birth += 1
+        self._touched.add(name)
         return stream
 
-    def _wake(self, name: str, stream: AnyStream) -> None:
+    def _wake(self, name: str, stream: AnyStream, birth: int) -> None:
         self._streams[name] = stream
-        self._asleep.pop(name, None)
-        self._touched.add(name)
+        self._births[name] = birth
+        self._asleep.woke([name])
 
-    def _restored(self, name: str, lane: int) -> AnyStream:
+    def _restored(self, name: str, lane: int, stored: StoredStream) -> AnyStream:
         try:
-            return self._kind.restore(name, lane, unpack_stream(self._asleep[name]))
+            return self._maker.restore(name, lane, unpack_stream(stored))
         except Exception as problem:  # there is no end to what damaged content can lead to
             raise damaged(lane, name, problem) from problem
 

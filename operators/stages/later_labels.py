@@ -22,6 +22,8 @@ from sluiceway.schemas.name_hash import hash_names
 from sluiceway.schemas.swar import READABLE_BEYOND
 
 _VALUES, _SIZES = np.dtype("<f8"), np.dtype("<i4")
+_OVERHEAD = 700
+"""Bytes of memory that an instance takes beside what it holds."""
 
 
 @dataclass(slots=True)
@@ -38,6 +40,11 @@ class Waiting:
     """Its row in the poll under way; -1 if it came with an earlier one."""
     number: int = -1
     """As a piece of the stream's state."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of memory, roughly."""
+        return _OVERHEAD + len(self.id) + len(self.values) + len(self.name_sizes) + len(self.letters)
 
     def piece(self) -> list[Any]:
         return [self.id, self.values, self.name_sizes, self.letters, self.score]
@@ -72,21 +79,21 @@ class _OfStream:
     pieces: Pieces
     waiting: dict[bytes, Waiting] = field(default_factory=dict)
 
-    def leave(self, id_: bytes) -> Waiting | None:
-        left = self.waiting.pop(id_, None)
-        if left is not None:
-            self.pieces.drop(left.number)
-        return left
-
 
 class LaterLabels:
     """By model; a model in whose stream nothing waits and nothing has changed is not known here."""
 
     def __init__(self, limit: int) -> None:
+        self.size = 0
+        """Bytes of memory of all that wait, roughly."""
         self._limit = limit
         self._streams: dict[int, _OfStream] = {}
         self._arrived: list[Waiting] = []
         """Those that came with the poll under way."""
+
+    def knows(self, model: int) -> bool:
+        """Whether anything waits in the stream of a model, or has changed."""
+        return model in self._streams
 
     def count(self, model: int) -> int:
         """How many instances wait in the stream of a model."""
@@ -115,7 +122,7 @@ class LaterLabels:
                 special.evicted[row] = self._wait(stream, instances[row])
                 next_piece[model] = stream.pieces.following
                 continue
-            found = None if stream is None else stream.leave(_id(columns, row))
+            found = None if stream is None else self._leave(stream, _id(columns, row))
             if found is None:
                 special.kind[row] = LABEL_OF_NOTHING
                 orphans.append(int(columns.offset[row]))
@@ -127,14 +134,22 @@ class LaterLabels:
 
     def _wait(self, stream: _OfStream, arrived: Waiting) -> int:
         """How many it pushes out."""
-        stream.leave(arrived.id)  # so that the newest of an id stands last
+        self._leave(stream, arrived.id)  # so that the newest of an id stands last
         arrived.number = stream.pieces.add(arrived.piece)
         stream.waiting[arrived.id] = arrived
+        self.size += arrived.size
         self._arrived.append(arrived)
         pushed_out = max(len(stream.waiting) - self._limit, 0)
         for _ in range(pushed_out):
-            stream.leave(next(iter(stream.waiting)))
+            self._leave(stream, next(iter(stream.waiting)))
         return pushed_out
+
+    def _leave(self, stream: _OfStream, id_: bytes) -> Waiting | None:
+        left = stream.waiting.pop(id_, None)
+        if left is not None:
+            stream.pieces.drop(left.number)
+            self.size -= left.size
+        return left
 
     def scored(self, scores: NDArray[np.float64]) -> None:
         """Keep the scores of those that came with the poll just done."""
@@ -163,10 +178,13 @@ class LaterLabels:
         """With a limit that may have been changed since: the next instance to wait pushes out what is too many."""
         if waiting:
             self._streams[model] = _OfStream(Pieces(next_piece), {one.id: one for one in waiting})
+            self.size += sum(one.size for one in waiting)
 
     def forget(self, model: int) -> None:
         """A stream that goes to sleep; its changes have been told."""
-        self._streams.pop(model, None)
+        stream = self._streams.pop(model, None)
+        if stream is not None:
+            self.size -= sum(one.size for one in stream.waiting.values())
 
 
 def _id(columns: Columns, row: int) -> bytes:

@@ -8,10 +8,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import kernel
+from sluiceway.compiling import allocating_kernel
 from sluiceway.schemas.batch import InstanceBatch
 
-Scale = Literal["none", "l2"]
+Scale = Literal["none", "l2", "rms-l2", "standard"]
 
 
 def scaled(batch: InstanceBatch, scale: Scale) -> InstanceBatch:
@@ -26,7 +26,7 @@ def warm_up() -> None:
     _unit_rows(np.zeros(1, dtype=np.int64), np.empty(0))
 
 
-@kernel
+@allocating_kernel
 def _unit_rows(indptr: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.float64]:
     unit = np.empty_like(values)
     for row in range(len(indptr) - 1):

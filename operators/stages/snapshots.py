@@ -9,6 +9,7 @@ from typing import Any
 from sluiceway.operators.contract import Selected
 from sluiceway.operators.stages.emission import Emit, Reason
 from sluiceway.schemas import encode
+from sluiceway.schemas.encode import Entry
 from sluiceway.schemas.lane import OutRecord
 
 
@@ -53,7 +54,7 @@ class Snapshots:
         version: int,
         seen: int,
         ts: int,
-        selected: list[Selected],
+        selected: Sequence[Entry],
         metrics: Mapping[str, float],
         params: Mapping[str, Any],
         wanted: Sequence[str] | None = None,
@@ -66,7 +67,7 @@ class Snapshots:
         `redundant` says of features that have left which others made them redundant.
         """
         config, top = self._config, self._config.emit.top
-        names = [entry.feature for entry in selected]
+        names = [entry[0] for entry in selected]
         before, now = self._held, frozenset(names)
         left = [name for name in self._names if name not in now]
         while True:

@@ -1,12 +1,29 @@
-"""What a lane needs of a stream, whatever its operator learns from."""
+"""What a flow needs of a lane, and a lane of a stream, whatever the operator learns from."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from sluiceway.schemas.lane import DeadLetter, OutRecord, RawRecords
-from sluiceway.schemas.state import StreamChange, StreamState
+import numpy as np
+from numpy.typing import NDArray
+
+from sluiceway.schemas.asleep import Asleep
+from sluiceway.schemas.lane import DeadLetter, LaneBatch, LaneOutput, OutRecord, RawRecords
+from sluiceway.schemas.state import StoredChange, StreamChange, StreamState
+
+
+class Judged(NamedTuple):
+    """Labels that came for instances which had been decided: an entry each, in the order of the labels."""
+
+    offset: NDArray[np.int64]
+    """Of the record with the label."""
+    ts: NDArray[np.int64]
+    y: NDArray[np.int8]
+    said: NDArray[np.int8]
+    used: NDArray[np.float64]
+    """Features looked at to decide; NaN if that is not known any more."""
+    cost: NDArray[np.float64]
 
 
 @dataclass(slots=True)
@@ -16,7 +33,14 @@ class StreamOutput:
     snapshots: list[OutRecord]
     predictions: list[OutRecord] = field(default_factory=list)
     verdicts: list[OutRecord] = field(default_factory=list)
+    requests: list[OutRecord] = field(default_factory=list)
     dead_letters: list[DeadLetter] = field(default_factory=list)
+    learnt: int = 0
+    """Labelled instances that had been predicted."""
+    mistakes: int = 0
+    """Of these, how many had been predicted wrongly."""
+    judged: list[Judged] = field(default_factory=list)
+    """What operators that decide were judged by."""
 
 
 class AnyStream(Protocol):
@@ -38,10 +62,59 @@ class AnyStream(Protocol):
         """
 
 
-class StreamKind(Protocol):
+class StreamMaker(Protocol):
     """Makes the streams of a flow, new ones and those of a checkpoint."""
 
     def new(self, name: str, lane: int) -> AnyStream: ...
 
     def restore(self, name: str, lane: int, state: StreamState) -> AnyStream:
         """`ValueError` (or whatever damaged content leads to) if the state cannot be used."""
+
+
+class Memory(Protocol):
+    """What a lane may use for its streams."""
+
+    @property
+    def size(self) -> int:
+        """Bytes, as of now: other lanes come and go."""
+
+    def close(self) -> None:
+        """The lane needs none any longer."""
+
+
+class AnyLane(Protocol):
+    """All streams of one partition. `changes` is about those touched since, and of each about what has changed."""
+
+    @property
+    def position(self) -> int | None:
+        """Where the input goes on; None if that is wherever the flow starts."""
+
+    @property
+    def wants_commit(self) -> bool:
+        """Whether it cannot wait for the next commit's time."""
+
+    @property
+    def unfinished(self) -> bool:
+        """At the end of the input: whether each further empty poll gives more final snapshots."""
+
+    def restore(self, position: int | None, asleep: Asleep, memory: Memory | None = None) -> None:
+        """Go on from what a store holds; of a lane that has done nothing yet. Without a `memory` there is no limit."""
+
+    def process(self, batch: LaneBatch) -> LaneOutput: ...
+
+    def changes(self) -> list[StoredChange]:
+        """What a commit has to write: all that has changed since the last call, in order of birth."""
+
+    def stream_state(self, name: str) -> StreamState | None:
+        """One stream's whole state, as the store has it if nothing has touched it; None if there is no such stream."""
+
+
+    def close(self) -> None:
+        """Nothing will be asked of it any longer."""
+
+
+class Streams(Protocol):
+    """What all streams of a flow share."""
+
+    def lane(self, topic: str, number: int) -> AnyLane:
+        """A lane of the flow that has done nothing yet; `topic` is the input's name, for dead letters."""

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from sluiceway.operators.contract import ColumnSelector, Selected
+from sluiceway.operators.stages.lane import Lane
 from sluiceway.operators.stages.pending import Joined, Pending, orphan
 from sluiceway.operators.stages.pieces import Pieces, readable
 from sluiceway.operators.stages.snapshots import SnapshotConfig, Snapshots
@@ -35,6 +36,9 @@ class WindowStreamConfig(SnapshotConfig):
     """Labelled instances from one window's start to the next one's; at most `size`."""
     max_pending: int = 10_000
     """Unlabelled instances that wait for a later label."""
+
+    def lane(self, topic: str, number: int) -> Lane:
+        return Lane(self, topic)
 
     def new(self, name: str, lane: int) -> WindowStream:
         return WindowStream(name, lane, self)

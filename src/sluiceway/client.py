@@ -19,7 +19,7 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -71,6 +71,7 @@ def subscribe(
     after: Mapping[tuple[str, str], str] | None = None,
     timeout: float | None = None,
     cancel: threading.Event | None = None,
+    retired: Callable[[StreamName, int], object] | None = None,
     kafka: broker.Config | None = None,
 ) -> Subscription:
     """Snapshots as they come: each (flow, stream, version) once, the versions of a stream rising until it is retired.
@@ -94,6 +95,9 @@ def subscribe(
         which nothing came at all.
     cancel
         Set it from another thread to end.
+    retired
+        Called, between two snapshots, with the name (flow, stream) of each stream that ends and the partition in which
+        it was.
     kafka
         Settings for the Kafka client, under librdkafka's names.
 
@@ -129,7 +133,7 @@ def subscribe(
     marks = {StreamName(*name): _Mark.parse(mark) for name, mark in (after or {}).items()}
     current = start == CURRENT
     feed = open_feed(url, "beginning" if current else start, stop, kafka)
-    return Subscription(feed, _Streams(url, flow, stream, marks), current, timeout, cancel)
+    return Subscription(feed, _Streams(url, flow, stream, marks), current, timeout, cancel, retired)
 
 
 def latest(
@@ -156,18 +160,34 @@ class Subscription(Iterator[Snapshot]):
     """What `subscribe` gives: an iterator; also a context manager that lets go of the broker at its end."""
 
     def __init__(
-        self, feed: Feed, streams: _Streams, current: bool, timeout: float | None, cancel: threading.Event | None
+        self,
+        feed: Feed,
+        streams: _Streams,
+        current: bool,
+        timeout: float | None,
+        cancel: threading.Event | None,
+        retired: Callable[[StreamName, int], object] | None = None,
     ) -> None:
         self._feed = feed
         self._streams = streams
         self._newest: dict[tuple[StreamName, int], _Arrival] | None = {} if current and not feed.caught_up else None
         self._timeout = timeout
         self._cancel = cancel
-        self._ready: deque[_Arrival] = deque()
+        self._retired = retired
+        self._ready: deque[_Arrival | _End] = deque()
         self._marks: dict[tuple[str, str], str] = {name: str(mark) for name, mark in streams.after.items()}
         self._closed = False
         self.complete = False
         """It ended because it had come to `stop`."""
+        self.caught_up = False
+        """All that stood in the topic when it was opened has been handed out."""
+        self.partition: int | None = None
+        """In which the snapshot handed out last stands."""
+
+    @property
+    def reachable(self) -> bool:
+        """Whether the topic's broker has answered lately, as far as the client knows."""
+        return self._feed.reachable
 
     @property
     def marks(self) -> Mapping[tuple[str, str], str]:
@@ -181,11 +201,19 @@ class Subscription(Iterator[Snapshot]):
             self.close()
             raise
         self._marks[arrival.name] = str(arrival.mark)
+        self.partition = arrival.mark.partition
         return arrival.snapshot
 
     def _next(self) -> _Arrival:
         patience = _Patience(self._timeout)
-        while not self._ready:
+        while True:
+            while self._ready:
+                first = self._ready.popleft()
+                if isinstance(first, _Arrival):
+                    return first
+                if self._retired is not None:
+                    self._retired(*first)
+            self.caught_up = self._feed.caught_up
             self.complete = self.complete or (self._feed.ended and not self._closed)
             if self.complete or self._closed or (self._cancel is not None and self._cancel.is_set()):
                 raise StopIteration
@@ -196,7 +224,6 @@ class Subscription(Iterator[Snapshot]):
                 patience.renew()
             elif not self._ready and patience.left <= 0:
                 raise StopIteration
-        return self._ready.popleft()
 
     def _take(self, entries: Sequence[Entry]) -> None:
         arrivals = [arrival for entry in entries if (arrival := self._streams.take(entry)) is not None]
@@ -205,9 +232,9 @@ class Subscription(Iterator[Snapshot]):
         if self._newest is None:
             self._ready.extend(arrivals)
             return
-        self._newest.update({(arrival.name, arrival.mark.partition): arrival for arrival in arrivals})
+        self._newest.update({(each.name, each.mark.partition): each for each in arrivals if isinstance(each, _Arrival)})
         if self._feed.caught_up:
-            self._ready.extend(filter(self._streams.lives, self._newest.values()))
+            self._ready.extend(each for each in self._newest.values() if self._streams.lives(each))
             self._newest = None
 
     def close(self) -> None:
@@ -267,6 +294,13 @@ class _Arrival(NamedTuple):
     snapshot: Snapshot
 
 
+class _End(NamedTuple):
+    """A stream was retired."""
+
+    name: StreamName
+    partition: int
+
+
 class _Streams:
     """What has been met of each stream: the partitions in which it lives, and its newest version there."""
 
@@ -278,8 +312,8 @@ class _Streams:
         self._versions: dict[StreamName, dict[int, int]] = {}
         self._split: set[StreamName] = set()
 
-    def take(self, entry: Entry) -> _Arrival | None:
-        """The snapshot, if it is new and wanted."""
+    def take(self, entry: Entry) -> _Arrival | _End | None:
+        """The snapshot, if it is new and wanted; or of a stream that ends here, that it does."""
         name = self._name(entry)
         if self._flow not in (None, name.flow) or self._stream not in (None, name.stream):
             return None
@@ -288,12 +322,12 @@ class _Streams:
         if handled is not None and handled.partition != entry.partition:
             handled = None  # offsets and versions of another partition say nothing here
         if entry.value is None:
-            versions.pop(entry.partition, None)
+            lived = versions.pop(entry.partition, None) is not None
             if len(versions) < 2:
                 self._split.discard(name)
             if handled is not None and entry.offset > handled.offset:
                 del self.after[name]  # what comes now is another stream, whose versions begin anew
-            return None
+            return _End(name, entry.partition) if lived else None
         snapshot = self._read(entry, entry.value)
         known = versions.get(entry.partition, -1)
         versions[entry.partition] = max(known, snapshot.version)

@@ -3,7 +3,8 @@
 Compiled code is kept beside the sources or in the user's cache directory, wherever Numba may write. A
 read-only installation with neither still works: each process then compiles for itself.
 
-Every kernel has one signature (named tuples of arrays, and scalars), so it is compiled exactly once.
+Every kernel has one signature (named tuples of arrays, and scalars), so it is compiled exactly once. What it calls is
+compiled as a part of it (`sluiceway.kernel_parts`).
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-import numba
 import numpy as np
+from numba.core.registry import CPUDispatcher
 from numpy.typing import NDArray
+
+from sluiceway.kernel_parts import KernelCompiler, Part
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -23,48 +26,72 @@ R = TypeVar("R")
 
 def _digest_of_kernels() -> str:
     here = Path(__file__).parent
-    folders = (here / "operators" / "kernels", here / "operators" / "bank", here / "schemas")
-    sources = sorted(source for folder in folders for source in folder.rglob("*.py"))
-    return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
+    sources = sorted(source for folder in ("operators", "schemas") for source in (here / folder).rglob("*.py"))
+    contents = (source.read_bytes() for source in [*sources, here / "compiling.py", here / "kernel_parts.py"])
+    return hashlib.sha256(b"".join(content for content in contents if _compiles(content))).hexdigest()
 
 
-# Numba looks for changes in a kernel's own file only, but kernels call each other across these folders.
+def _compiles(source: bytes) -> bool:
+    """Whether there are kernels in it, or what makes them."""
+    return b"sluiceway.compiling import" in source or b"numba" in source
+
+
+# Numba looks for changes in a kernel's own file only, but kernels call each other across files.
 _KERNELS = _digest_of_kernels()
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile when first called. No fastmath: sums must not depend on the machine's vector width."""
-    return _compiled(function, numba.njit(nogil=True))
+    """Compiled when first called. No fastmath: sums must not depend on the machine's vector width.
 
-
-def part(function: Callable[P, R]) -> Callable[P, R]:
-    """For a part of kernels that nothing else calls: it needs no way in from Python and no place of its own on disk.
-
-    To compile all that is half the work for a small function.
+    Arrays are borrowed from the caller and no references to them are counted, which makes half of the code that has to
+    be compiled vanish. So a kernel can make no array, and cannot return one.
     """
-    return numba.njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)  # type: ignore[no-any-return]
+    return _compiled(function, {"_nrt": False})
+
+
+def allocating_kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """One that makes arrays, returns them, or copies one into another."""
+    return _compiled(function, {"_nrt": True})
 
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
-    """For a small part of a kernel that runs for every few bytes: handing arrays over to it would cost as much."""
-    return _compiled(function, numba.njit(nogil=True, inline="always"))
+    """A view of an array that a kernel has: Python cannot call it."""
+    return _compiled(function, {"_nrt": False, "inline": "always"})
 
 
 def estimating_kernel(function: Callable[P, R]) -> Callable[P, R]:
     """For sums in whatever order is quickest here: their last digits differ between machines and may decide nothing."""
-    return _compiled(function, numba.njit(nogil=True, fastmath={"reassoc", "contract"}))
+    return _compiled(function, {"_nrt": False, "fastmath": {"reassoc", "contract"}})
 
 
-def _compiled(function: Callable[P, R], compiler: Callable[[Callable[P, R]], Any]) -> Callable[P, R]:
-    compiled = compiler(function)
+part = kernel
+"""The same: nothing tells a part of kernels from a kernel but who calls it."""
+
+
+class _Kernel(CPUDispatcher):  # type: ignore[misc]  # numba has no types
+    """Called from Python, a kernel is compiled with all that it calls, and kept; called from a kernel, it is a part."""
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        options = {"nogil": True, "nopython": True, "boundscheck": None, "fastmath": False, **options}
+        super().__init__(function, targetoptions=options, pipeline_class=KernelCompiler)
+        self._inside = Part(function, options)
+
+    @property
+    def _numba_type_(self) -> Any:
+        """What compiled code takes it for."""
+        return self._inside._numba_type_
+
+
+def _compiled(function: Callable[P, R], options: dict[str, Any]) -> Callable[P, R]:
+    compiled = _Kernel(function, options)
     try:
         compiled.enable_caching()
     except RuntimeError:  # nowhere to write
-        return compiled  # type: ignore[no-any-return]
+        return compiled
     stored = compiled._cache._cache_file  # noqa: SLF001
     stored._source_stamp = (stored._source_stamp, _KERNELS)  # noqa: SLF001
     stored._load_index = _or_nothing(stored._load_index)  # noqa: SLF001
-    return compiled  # type: ignore[no-any-return]
+    return compiled
 
 
 def _or_nothing(load_index: Callable[[], dict[Any, Any]]) -> Callable[[], dict[Any, Any]]:
@@ -79,6 +106,11 @@ def _or_nothing(load_index: Callable[[], dict[Any, Any]]) -> Callable[[], dict[A
     return loaded
 
 
+def plain(function: Callable[P, R]) -> Callable[P, R]:
+    """The function itself, for few calls from Python, which would not pay for compiling it. It calls no kernel."""
+    return function.py_func  # type: ignore[attr-defined,no-any-return]
+
+
 def is_compiled(function: Callable[..., Any]) -> bool:
     """Whether a call can start at once: the machine code is in memory or kept from an earlier process."""
     compiled: Any = function
@@ -86,6 +118,12 @@ def is_compiled(function: Callable[..., Any]) -> bool:
         return True
     stored = getattr(compiled._cache, "_cache_file", None)  # noqa: SLF001
     return stored is not None and bool(stored._load_index())  # noqa: SLF001
+
+
+def kept_in(function: Callable[..., Any]) -> Path | None:
+    """The folder where the machine code of a kernel is kept; None: nowhere could be written."""
+    folder = function._cache.cache_path  # type: ignore[attr-defined]  # noqa: SLF001
+    return None if folder is None else Path(folder)
 
 
 class _Writable:

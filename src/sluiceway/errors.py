@@ -34,3 +34,15 @@ class UnreachableError(FlowError):
 
 class ReopenError(FlowError):
     """What became of a lane's last commit is not known, or somebody else has opened the lane: open it again."""
+
+
+ENGINE = frozenset({"bytewax", "llvmlite", "numba", "scipy"})
+"""Packages that the extra `engine` brings: a service that subscribes to selections does without them."""
+
+
+def without_engine(problem: ImportError, what: str) -> str | None:
+    """The sentence for `what`, if it is for want of the engine that it could not be imported."""
+    missing = (problem.name or "").partition(".")[0]
+    if missing not in ENGINE:
+        return None
+    return f"{what} needs the engine ({missing}), which is not installed: pip install 'sluiceway[engine]'"

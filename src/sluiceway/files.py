@@ -1,4 +1,4 @@
-"""Records from files: JSON lines, CSV, svmlight.
+"""Records from files: JSON lines, CSV, svmlight, Parquet.
 
 A row of a table becomes an instance: its columns are features, but for the four that mean what the members of a record
 mean (`stream`, `id`, `ts`, `y`, or the columns that `Columns` names instead) and those to drop. JSON lines may be
@@ -29,10 +29,11 @@ import orjson
 
 from sluiceway.errors import SettingsError
 
-Format = Literal["jsonl", "csv", "svmlight"]
+Format = Literal["jsonl", "csv", "svmlight", "parquet"]
 SUFFIXES: Mapping[str, Format] = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "csv",
     ".svm": "svmlight", ".svmlight": "svmlight", ".libsvm": "svmlight",
+    ".parquet": "parquet",
 }  # fmt: skip
 ABSENT = frozenset({"", "na", "nan", "null"})
 CHUNK = 1 << 16
@@ -83,13 +84,13 @@ def format_of(name: str) -> Format:
     if name == "-":
         return "jsonl"
     if suffix not in SUFFIXES:
-        raise SettingsError(f"{name}: the name does not tell the format; say --format jsonl, csv or svmlight")
+        raise SettingsError(f"{name}: the name does not tell the format; say --format jsonl, csv, svmlight or parquet")
     return SUFFIXES[suffix]
 
 
 def read_rows(lines: Lines, format_: Format, columns: Columns) -> Iterator[Row]:
     """The rows of an open file."""
-    reading = {"jsonl": _json_lines, "csv": _csv, "svmlight": _svmlight}[format_](lines, columns)
+    reading = {"jsonl": _json_lines, "csv": _csv, "svmlight": _svmlight, "parquet": _parquet}[format_](lines, columns)
     while True:
         try:
             row = next(reading, None)
@@ -102,6 +103,18 @@ def read_rows(lines: Lines, format_: Format, columns: Columns) -> Iterator[Row]:
 
 class _BadLine(ValueError):
     pass
+
+
+class _NoNumber(_BadLine):
+    """A cell of a table that is to be a feature."""
+
+    def __init__(self, name: str, value: Any) -> None:
+        self._name = name
+        super().__init__(f"feature {name!r} is {_shown(value)}, which is no number")
+
+    def advised(self, *, labelled: bool) -> _BadLine:
+        drop = f"leave it out with --drop {self._name}"
+        return _BadLine(f"{self}; {drop if labelled else f'if it is the label, say --label {self._name}, else {drop}'}")
 
 
 # -- lines -----------------------------------------------------------------------------------------------------------
@@ -208,7 +221,7 @@ def _csv(lines: Lines, columns: Columns) -> Iterator[Row]:
         if not cells:
             continue
         if len(cells) != len(header):
-            raise _BadLine(f"it has {len(cells)} cells, the header has {len(header)}")
+            raise _BadLine(f"it has {len(cells)} cell{'s' if len(cells) != 1 else ''}, the header has {len(header)}")
         yield rows.row(dict(zip(header, cells, strict=True)))
 
 
@@ -265,6 +278,36 @@ def _svmlight(lines: Lines, columns: Columns) -> Iterator[Row]:
         yield rows.row({**content, "x": features})
 
 
+def _parquet(lines: Lines, columns: Columns) -> Iterator[Row]:
+    """Rows of a table; a column `x` of maps or structs holds the features, if there is one."""
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError:
+        raise SettingsError(f"{lines.name}: Parquet needs pyarrow (pip install sluiceway[arrow])") from None
+    try:
+        file = parquet.ParquetFile(lines.name)
+    except (OSError, pa.ArrowException) as problem:
+        raise SettingsError(f"{lines.name} cannot be read: {str(problem).splitlines()[0]}") from None
+    _check_header(file.schema_arrow.names, columns)
+    rows = _Rows(columns, from_text=False)
+    for batch in file.iter_batches():
+        for content in batch.to_pylist():
+            lines.number += 1
+            yield rows.row({name: _json_like(name, value) for name, value in content.items()})
+
+
+def _json_like(name: str, value: Any) -> Any:
+    """As a line of JSON has it."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if name == "x" and isinstance(value, list) and all(isinstance(pair, tuple) for pair in value):
+        value = dict(value)  # a map, as Arrow tells it
+    if name == "x" and isinstance(value, dict):
+        return {feature: number for feature, number in value.items() if number is not None}
+    return value
+
+
 # -- cells -----------------------------------------------------------------------------------------------------------
 
 
@@ -281,6 +324,7 @@ class _Rows:
         stream, id_, ts, y = (_take(content, role) for role in (self._stream, self._id, self._ts, self._y))
         for name in self._columns.drop:
             _take(content, name)
+        labelled = y is not None
         record: dict[str, Any] = {}
         if id_ is not None and id_ != "":
             record["id"] = id_
@@ -290,7 +334,10 @@ class _Rows:
             _take(content, "stream")
             record.update(content)
         elif content or id_ is None or y is None:
-            features = {name: _feature(name, value, from_text=self._from_text) for name, value in content.items()}
+            try:
+                features = {name: _feature(name, value, from_text=self._from_text) for name, value in content.items()}
+            except _NoNumber as problem:
+                raise problem.advised(labelled=labelled) from None
             record["x"] = {name: value for name, value in features.items() if value is not None}
         if y is not None and y != "":
             record["y"] = _label(y, self._columns) if self._from_text else y
@@ -335,18 +382,14 @@ def _feature(name: str, value: Any, *, from_text: bool) -> float | None:
         return None
     if type(value) is int or type(value) is float:
         return value
-    raise _no_number(name, value)
-
-
-def _no_number(name: str, value: Any) -> _BadLine:
-    return _BadLine(f"feature {name!r} is {_shown(value)}, which is no number; leave it out with --drop {name}")
+    raise _NoNumber(name, value)
 
 
 def _number(name: str, text: str) -> float:
     try:
         number = int(text) if text.isdecimal() and len(text) < 16 else float(text)
     except ValueError:
-        raise _no_number(name, text) from None
+        raise _NoNumber(name, text) from None
     if not math.isfinite(number):
         raise _BadLine(f"feature {name!r} is {_shown(text)}, which is not finite")
     return number

@@ -198,7 +198,7 @@ def test_it_says_what_it_waits_for_and_how_much_it_did(tmp_path: Path) -> None:
         applying.until(lambda: f"{waits} of partition 0" in applying.stderr)
         flow.select()
         done = applying.wait()
-    start, *_, end = done.stderr.splitlines()
+    start, *_, end = [line.split(" INFO    ")[-1] for line in done.stderr.splitlines()]
     source = f"dir:{tmp_path}/instances (1 partition, to the end)"
     assert start.startswith(f"spam-apply: what spam selects, as far as it has come, on {source}; a commit every 0.1 s")
     assert end.startswith("spam-apply: the input has ended; 40 records in ")

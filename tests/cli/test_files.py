@@ -85,9 +85,10 @@ def test_a_column_is_what_it_was_named_for_and_nothing_else(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("name", "text", "columns", "sentence"),
     [
-        ("t.csv", VISITS, {}, "line 2: feature 'user' is 'anna', which is no number; leave it out with --drop user"),
+        ("t.csv", VISITS, {}, "line 2: feature 'user' is 'anna', which is no number; if it is the label, say --label"),
+        ("t.csv", VISITS, {"y": "bought"}, "line 2: feature 'user' is 'anna', which is no number; leave it out with"),
         ("t.csv", VISITS, {"stream": "usr"}, "line 1: there is no column 'usr'; did you mean 'user'?"),
-        ("t.csv", "a,b\n1\n", {}, "line 2: it has 1 cells, the header has 2"),
+        ("t.csv", "a,b\n1\n", {}, "line 2: it has 1 cell, the header has 2"),
         ("t.csv", "a,a\n1,2\n", {}, "line 1: two columns are called 'a'"),
         ("t.csv", "a,,b\n", {}, "line 1: column 2 has no name"),
         ("t.csv", "1,2.5\n3,4\n", {}, "line 1: it holds no names"),

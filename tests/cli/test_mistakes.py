@@ -36,6 +36,10 @@ MISTAKES: list[tuple[str, str, dict[str, dict[str, Any]], str]] = [
     ("check", "topic", {"topics": {"instances": "in"}}, "'in' is no topic"),
     ("check", "input", {}, "does not exist: there is no"),
     ("run", "input", {}, "does not exist: there is no"),
+    ("check", "numbers", {"input": {"target_type": "number"}},
+     'input.target_type = "number" is for flows that read topics.features; ofs learns from the labels'),
+    ("check", "group", {"kafka": {"group.id": "mine"}},
+     "kafka.\"group.id\" is set by the flow itself (its groups are 'f' and 'f.members'): leave it out"),
     ("run", "clusters", {"topics": {"instances": "kafka://a:1/x", "selections": "kafka://b:1/y"}},
      "input and output lie on different Kafka clusters"),
 ]  # fmt: skip

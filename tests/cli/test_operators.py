@@ -18,7 +18,10 @@ def test_the_list_has_every_operator(call: Call) -> None:
 
 def test_one_operator(call: Call) -> None:
     said = call("operators", "ofs").stdout
-    for expected in ("k           int     required", "eta         float   0.2", "O(nnz + k)", "TKDE", "truncate(w, B)"):
+    for expected in (
+        "k           required   whole number of", "eta         0.2        finite number", "how many weights may",
+        "O(nnz + k)", "TKDE", "truncate(w, B)",
+    ):  # fmt: skip
         assert expected in said
 
 
@@ -28,7 +31,13 @@ def test_for_programs(call: Call) -> None:
     [ofs] = [entry for entry in listed if entry["name"] == "ofs"]
     assert ofs == json.loads(call("operators", "ofs", "--json").stdout)
     assert ofs["parameters"][:2] == [
-        {"name": "k", "type": "int", "required": True, "default": None},
-        {"name": "eta", "type": "float", "required": False, "default": 0.2},
-    ]
+        {
+            "name": "k", "meaning": "how many weights may differ from 0", "type": "int",
+            "values": "whole number of at least 1", "required": True, "default": None,
+        },
+        {
+            "name": "eta", "meaning": "step", "type": "float",
+            "values": "finite number above 0", "required": False, "default": 0.2,
+        },
+    ]  # fmt: skip
     assert all(entry["doc"] and entry["paper"] for entry in listed)

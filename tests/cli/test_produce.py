@@ -104,7 +104,7 @@ def test_mistakes(tmp_path: Path, call: Call) -> None:
         (["nope.csv", topic], "nope.csv cannot be read: no such file or directory"),
         ([tmp_path, topic, "--format", "csv"], "cannot be read: is a directory"),
         ([tmp_path / "bad.csv", f"dir:{tmp_path}/u"], "bad.csv, line 1: byte 1 is not UTF-8"),
-        ([tmp_path / "m.jsonl", topic, "--partitions", "2"], "has 1 partitions already, not 2"),
+        ([tmp_path / "m.jsonl", topic, "--partitions", "2"], "has 1 partition already, not 2"),
         ([tmp_path / "m.jsonl", topic, "--partitions", "0"], "--partitions must lie between 1 and 100000, not 0"),
         ([tmp_path / "m.jsonl", topic, "--rate", "0"], "--rate must lie above 0 and below a billion, not 0"),
         ([tmp_path / "m.jsonl", topic, "--rate", "2e9"], "--rate must lie above 0 and below a billion, not 2e+09"),

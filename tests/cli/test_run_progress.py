@@ -9,7 +9,7 @@ import pytest
 
 from sluiceway.flows.progress import Progress
 from tests.cli.calling import Call, Terminal
-from tests.support.flow import sluiceway, toml
+from tests.support.flow import Done, sluiceway, toml
 
 RECORDS = 3000
 
@@ -30,15 +30,21 @@ def flow(tmp_path: Path, call: Call) -> Path:
     return tmp_path
 
 
+def said(done: Done) -> list[str]:
+    """The command's own lines in the log, without time and level; those of its parts say whose they are."""
+    lines = [line.split(" INFO    ")[1] for line in done.stderr.splitlines()]
+    return [line for line in lines if "compiling" not in line and not line.startswith("sluiceway.")]
+
+
 def test_elsewhere_it_says_when_it_starts_and_how_it_ended(flow: Path) -> None:
     done = sluiceway("run", "flow.toml", cwd=flow)
-    start, end = [line for line in done.stderr.splitlines() if "compiling" not in line]
+    start, end = said(done)
     state = f"state in dir:{flow}/out.state"
     assert start == f"f: ofs on dir:{flow}/in (3 partitions, to the end); a commit every 2 s, {state}"
     assert end.startswith("f: the input has ended; 3,000 records in ")
     assert done.stdout == ""
     over = sluiceway("run", "flow.toml", cwd=flow)
-    assert (over.code, over.stderr.splitlines()) == (
+    assert (over.code, said(over)) == (
         0,
         [
             "f: this flow has come to the end of its input already; `sluiceway run flow.toml --again` reads on to where"

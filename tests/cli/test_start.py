@@ -77,7 +77,7 @@ def test_the_version(call: Call) -> None:
         (["produce", os.devnull, "kafka://localhost:1/x", "--format", "csv", "-X", "nonsense=1"], '"nonsense"'),
         (["inspect", "/nowhere"], "there is no file or directory /nowhere"),
         (["inspect", "dir:/nowhere"], "there is no topic dir:/nowhere"),
-        (["retire", "mail", "kafka://localhost:1/x"], "'mail' is no FLOW/STREAM"),
+        (["retire", "mail/", "kafka://localhost:1/x"], "'mail/' is no FLOW or FLOW/STREAM"),
         (["retire", "f/mail", "dir:x"], "is a directory, which keeps every snapshot"),
     ],
 )

@@ -71,7 +71,8 @@ def test_once_for_programs(tmp_path: Path, call: Call) -> None:
     assert lines == [HISTORY.splitlines(keepends=True)[1], snapshot(7, "a", stream="news")]
     [line] = call("watch", f"dir:{made}", "--once", "--json", "--stream", "news").stdout.splitlines()
     assert json.loads(line)["version"] == 7
-    assert call("watch", f"dir:{made}", "--once", "--flow", "other").stdout == "There is no snapshot in it.\n"
+    other = call("watch", f"dir:{made}", "--once", "--flow", "other")
+    assert (other.code, other.stdout) == (2, "")
 
 
 def test_many_streams_have_a_row_each(tmp_path: Path, call: Call) -> None:

@@ -14,6 +14,7 @@ import pytest
 import sluiceway
 import sluiceway.client
 import sluiceway.mask
+from sluiceway.operators import registry
 
 
 def in_a_new_process(code: str) -> Any:
@@ -47,6 +48,25 @@ def test_the_client_needs_neither_the_engine_nor_the_compiler() -> None:
         "print(json.dumps(names))"
     )
     assert in_a_new_process(code) == sluiceway.__all__
+
+
+def test_every_operator_is_there_by_name() -> None:
+    assert set(sluiceway._OPERATORS) == {entry.cls.__name__ for entry in registry.OPERATORS.values()}
+    for entry in registry.OPERATORS.values():
+        assert getattr(sluiceway, entry.cls.__name__) is entry.cls
+        assert entry.cls.__name__ in dir(sluiceway)
+    model = sluiceway.OFS(k=1)
+    model.learn_one({"free": 1.0}, True)
+    assert model.selected == [("free", 0.2, 1)]
+
+
+@pytest.mark.parametrize("first", ["", "from sluiceway.operators import registry; "])
+def test_operators_are_listed(first: str) -> None:
+    """Also where the package of that name has been imported."""
+    listing = "{name: entry.cls.__name__ for name, entry in sluiceway.operators().items()}"
+    assert in_a_new_process(f"import json, sluiceway; {first}print(json.dumps({listing}))") == {
+        name: entry.cls.__name__ for name, entry in registry.OPERATORS.items()
+    }
 
 
 def test_import_time() -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluiceway import SplitStreamError
-from sluiceway.client import Subscription, _Mark, _Streams
+from sluiceway.client import StreamName, Subscription, _Mark, _Streams
 from sluiceway.topics.feeds import Entry
 from tests.client.snapshots import key, value
 
@@ -36,6 +36,10 @@ class ListFeed:
     def ended(self) -> bool:
         return self._given == len(self._entries)
 
+    @property
+    def reachable(self) -> bool:
+        return True
+
     def poll(self, seconds: float) -> Sequence[Entry]:
         begin, self._given = self._given, min(self._given + self._at_once, len(self._entries))
         return self._entries[begin : self._given]
@@ -60,11 +64,16 @@ def interleaved(one: Sequence[Entry], other: Sequence[Entry]) -> Iterator[list[E
 
 
 def subscription(
-    entries: Sequence[Entry], held: int, start: str, after: dict[tuple[str, str], str] | None = None, at_once: int = 1
+    entries: Sequence[Entry],
+    held: int,
+    start: str,
+    after: dict[tuple[str, str], str] | None = None,
+    at_once: int = 1,
+    retired: Callable[[StreamName, int], object] | None = None,
 ) -> Subscription:
     marks = {name: _Mark.parse(mark) for name, mark in (after or {}).items()}
     streams = _Streams("t", None, None, marks)  # type: ignore[arg-type]
-    return Subscription(ListFeed(entries, held, at_once), streams, start == "current", None, None)
+    return Subscription(ListFeed(entries, held, at_once), streams, start == "current", None, None, retired)
 
 
 @pytest.mark.parametrize("start", ["beginning", "current"])
@@ -101,6 +110,22 @@ def test_a_split_that_comes_is_told_at_once() -> None:
     assert next(reading).version == 10
     with pytest.raises(SplitStreamError):
         next(reading)
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 9])
+def test_a_retirement_is_told_between_the_snapshots_around_it(at_once: int) -> None:
+    happened: list[object] = []
+    entries = [*partition(0, [10, TOMBSTONE, TOMBSTONE, 20, 30]), *partition(1, [7, TOMBSTONE])]
+    reading = subscription(entries, len(entries), "beginning", None, at_once, lambda *ended: happened.append(ended))
+    for snapshot in reading:
+        happened.append((snapshot.version, reading.partition))
+    name = StreamName("spam", "mail")
+    assert happened == [(10, 0), (name, 0), (20, 0), (30, 0), (7, 1), (name, 1)]
+
+
+def test_it_has_caught_up_when_all_that_stood_there_has_been_handed_out() -> None:
+    reading = subscription(partition(0, [10, 20, 30]), 2, "beginning")
+    assert [(next(reading).version, reading.caught_up) for _ in range(3)] == [(10, False), (20, False), (30, True)]
 
 
 def test_what_was_handled_before_and_after_a_retirement() -> None:

@@ -9,9 +9,8 @@ from typing import Any
 from sluiceway.operators import registry
 from sluiceway.operators.stages.column_stream import ColumnStreamConfig
 from sluiceway.operators.stages.emission import Emit
-from sluiceway.operators.stages.stream import StreamConfig
-from sluiceway.operators.stages.streams import StreamKind
-from sluiceway.operators.stages.unscored import Unscored
+from sluiceway.operators.stages.selector_stream import SelectorStreamConfig
+from sluiceway.operators.stages.streams import Streams
 from sluiceway.operators.stages.window_stream import WindowStreamConfig
 from sluiceway.schemas.decode import Decoder
 from sluiceway.schemas.decode_columns import ColumnDecoder
@@ -42,7 +41,7 @@ class Given:
 class Kind:
     """A flow's streams, and what reads its records."""
 
-    config: StreamKind
+    config: Streams
     decoder: Callable[[], AnyDecoder]
 
     def run(self, inputs: Sequence[RawPoll], restore_before: Sequence[int] = ()) -> Given:
@@ -97,17 +96,14 @@ def windows(
     return Kind(config, lambda: Decoder(8))
 
 
-def unscored(params: dict[str, Any], emit: Emit) -> Kind:
+def selecting(params: dict[str, Any], emit: Emit) -> Kind:
     """The instances flow of the doubly streaming selector."""
     cls = registry.get("saola-stream").cls
-    config = StreamConfig(
+    config = SelectorStreamConfig(
         flow="f",
         operator="saola-stream",
         emit=emit,
-        new_learner=lambda: Unscored(cls(**params)),
-        learner_from_state=lambda state: Unscored.restored(cls, state),
-        scored=False,
-        look_every=params["refresh"],
-        scale="none",
+        new_selector=lambda: cls(**params),
+        selector_from_state=cls.from_state,
     )
     return Kind(config, lambda: Decoder(8))

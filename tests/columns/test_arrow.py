@@ -23,7 +23,7 @@ from sluiceway.schemas.decode_columns import ColumnDecoder
 from sluiceway.schemas.encode import dead_letter, dead_letter_line
 from sluiceway.schemas.lane import OutRecord, RawPoll
 from sluiceway.schemas.records import DeadLetterLine
-from tests.columns.lanes import Given, Kind, columns, unscored, windows
+from tests.columns.lanes import Given, Kind, columns, selecting, windows
 from tests.columns.messages import CONTENT_TYPE, stream, table
 from tests.columns.test_laws import SELECTORS, column_kinds, cuts, dense, law, restores, targets
 from tests.schemas.polls import batches_of, rows_of
@@ -331,9 +331,20 @@ def instance_batch(records: list[dict[str, Any]]) -> bytes:
     return stream(table(fields))
 
 
+def test_a_null_is_absent_or_not_known() -> None:
+    value = stream(table([("a", [1.0, None, 0.0]), ("b", pa.array([2, 0, 3], pa.int32()))]))
+    kept = {(False, False): "a b b", (True, False): "a b b a b", (False, True): "a b a b", (True, True): "a b a b a b"}
+    for (zeros, nulls), names in kept.items():
+        decoded = Decoder(1, keep_zeros=zeros, keep_nulls=nulls).decode(poll_of_arrow(value))
+        assert decoded.columns is not None
+        [(_, batch)] = decoded.columns.batches()
+        assert [batch.names[place] for place in batch.indices] == names.split()
+        assert np.flatnonzero(np.isnan(batch.values)).tolist() == ([2] if nulls else [])
+
+
 def kinds() -> list[Kind]:
     learner = Kind(config("ofs", {"k": 2}, Emit(every=7), predictions=False), lambda: Decoder(8))
-    doubly = unscored({"refresh": 5}, Emit(every=7, on_change=True))
+    doubly = selecting({"refresh": 5}, Emit(every=7, on_change=True))
     return [learner, doubly, windows(size=20, slide=6)]
 
 

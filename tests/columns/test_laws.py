@@ -15,12 +15,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sluiceway.operators import registry
+from sluiceway.operators.kinds.column_selector import COLUMN_SELECTOR
 from sluiceway.operators.stages.emission import Emit
-from tests.columns.lanes import Kind, columns, unscored, windows
+from tests.columns.lanes import Kind, columns, selecting, windows
 from tests.stages.lanes import STEP, Message, message, parsed, polls
 
 ROWS = 8
-SELECTORS = sorted(name for name, entry in registry.OPERATORS.items() if entry.kind == "column-selector")
+SELECTORS = sorted(name for name, entry in registry.OPERATORS.items() if entry.kind is COLUMN_SELECTOR)
 
 streams = st.sampled_from(["a", "b", "ü/c"])
 names = st.sampled_from(["0", "7", "free", "len", "now", "more", "ß"])
@@ -135,10 +136,10 @@ def window_kinds(draw: st.DrawFn) -> Kind:
 
 
 @st.composite
-def unscored_kinds(draw: st.DrawFn) -> Kind:
+def selecting_kinds(draw: st.DrawFn) -> Kind:
     params = draw(st.sampled_from([LENIENT, MEASURED]))
     refresh = draw(st.sampled_from([1, 2, 3, 7, 1000]))
-    return unscored({**params, "refresh": refresh, "max_features": draw(st.sampled_from([3, 1000]))}, draw(emits))
+    return selecting({**params, "refresh": refresh, "max_features": draw(st.sampled_from([3, 1000]))}, draw(emits))
 
 
 cuts = st.lists(st.integers(0, 60), max_size=8)
@@ -169,7 +170,7 @@ def test_cutting_and_restoring_change_no_byte_of_windows(
 
 
 @law
-@given(unscored_kinds(), instance_messages(), cuts, restores)
+@given(selecting_kinds(), instance_messages(), cuts, restores)
 def test_cutting_and_restoring_change_no_byte_of_a_doubly_streaming_selector(
     kind: Kind, messages: list[Message], cut: list[int], restored: set[int]
 ) -> None:
@@ -259,6 +260,6 @@ def test_long_streams(operator: str, seed: int) -> None:
 @pytest.mark.parametrize("params", [LENIENT, MEASURED])
 def test_a_selector_put_away_before_it_has_learnt(params: dict[str, Any]) -> None:
     """Its stream has seen an instance, but none with a label."""
-    kind = unscored({**params, "refresh": 5}, Emit(every=1, on_change=True))
+    kind = selecting({**params, "refresh": 5}, Emit(every=1, on_change=True))
     messages = [message("s", {"x": {"a": 1}}), message("s", {"x": {"a": 1}, "y": 1})]
     assert kind.run(polls(messages, [1]), [1]) == kind.whole(messages)

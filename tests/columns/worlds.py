@@ -17,7 +17,7 @@ from confluent_kafka import KafkaException
 
 from tests.crash.compare import Out, Output, differences
 from tests.crash.harness import Child, Flow, How
-from tests.support import Topics, produce, read_committed
+from tests.support import Topics, produce, read_committed, settle
 from tests.support.flow import STATE, toml
 
 MEMBER = {"session.timeout.ms": 6000, "group.instance.id": "only"}
@@ -70,6 +70,7 @@ class SelectorWorld:
         return Flow(file, self._name, series, outputs)
 
     def read(self, flow: Flow) -> Output:
+        settle(self._topics.bootstrap, flow.outputs.values())
         return {
             carries: {
                 lane: [Out(record.key, record.value, tuple(record.headers)) for record in records]

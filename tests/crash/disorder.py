@@ -1,16 +1,19 @@
-"""What must not be, made on purpose: lanes that are handed to everybody, and reading before fencing."""
+"""What must not be, made on purpose: lanes that are handed to everybody, reading before fencing, and a bug in each part
+of a flow."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Any
 
 from sluiceway.flows import process
+from sluiceway.topics.kafka_reader import KafkaReader
 from sluiceway.topics.kafka_store import KafkaLane
 from sluiceway.topics.members import AllLanes
 from sluiceway.topics.state_records import OPEN, OpenRecord
-from sluiceway.topics.state_topic import StateReader
+from sluiceway.topics.state_topic import GatheredInMemory, StateReader
 from sluiceway.topics.store import Restored, Wanted
 from tests.crash.seams import wrap
 
@@ -35,15 +38,72 @@ def read_before_fencing() -> None:
 
     def open_wrongly(lane: Any, wanted: Wanted) -> Restored:
         topic = lane._store.topic
-        with closing(StateReader(topic, lane._lane)) as reader:
+        with closing(StateReader(topic, lane._lane, states=GatheredInMemory())) as reader:
             while not reader.at_end:
                 reader.read()
             commit = reader.contents.commit
-            streams, lane._many = reader.streams()
+            asleep, lane._many = reader.streams()
             time.sleep(PAUSE)
             lane._writer.fence()
             lane._writer.announce(topic.info.name, OPEN, OpenRecord.of_this_process(topic.flow, lane._member).dump())
             lane._run = lane._agree(wanted, reader)
-        return Restored(lane._run, commit, streams)
+        return Restored(lane._run, commit, asleep)
 
     wrap(KafkaLane, "open", lambda original: open_wrongly)
+
+
+def _skip_a_record_when_opened_again() -> None:
+    def around(original: Any) -> Any:
+        def init(reader: Any, topic: Any, user: Any, partition: int, start: int, stop: int | None) -> None:
+            original(reader, topic, user, partition, start + (start > 0 and start != stop), stop)
+
+        return init
+
+    wrap(KafkaReader, "__init__", around)
+
+
+def _forget_a_change() -> None:
+    """Of the streams that were touched since the last commit, one is not written."""
+
+    def around(original: Any) -> Any:
+        def commit(lane: Any, positions: Mapping[str, int], changes: Any, *, final: bool) -> None:
+            original(lane, positions, changes[:-1], final=final)
+
+        return commit
+
+    wrap(KafkaLane, "commit", around)
+
+
+def _commit_the_position_before() -> None:
+    """What is written now will come again."""
+
+    def around(original: Any) -> Any:
+        def commit(lane: Any, positions: Mapping[str, int], changes: Any, *, final: bool) -> None:
+            last = getattr(lane, "planted", positions)
+            lane.planted = positions
+            original(lane, positions if final else last, changes, final=final)
+
+        return commit
+
+    wrap(KafkaLane, "commit", around)
+
+
+def _restore_all_but_some() -> None:
+    """Every third record of a state is passed over when a lane is opened."""
+
+    def around(original: Any) -> Any:
+        def take(reader: Any, offset: int, key: bytes, *given: Any) -> None:
+            if not (key[:1] == b"s" and offset % 3 == 0):
+                original(reader, offset, key, *given)
+
+        return take
+
+    wrap(StateReader, "_take", around)
+
+
+BUGS: Mapping[str, Callable[[], None]] = {
+    "source": _skip_a_record_when_opened_again,
+    "lane": _forget_a_change,
+    "sink": _commit_the_position_before,
+    "restore": _restore_all_but_some,
+}

@@ -32,6 +32,7 @@ class How:
     transaction_seconds: float | None = None
     contend: int | None = None
     wrong_order: bool = False
+    bug: str | None = None
     workers: int = 1
 
     def options(self) -> list[str]:
@@ -45,6 +46,7 @@ class How:
             "--awake": None if self.awake is None else ",".join(map(str, self.awake)),
             "--transaction-seconds": self.transaction_seconds,
             "--contend": self.contend,
+            "--bug": self.bug,
         }
         options = [text for name, value in given.items() if value is not None for text in (name, str(value))]
         return options + ["--wrong-order"] * self.wrong_order
@@ -57,10 +59,12 @@ WHOLE = How()
 class Child:
     """One process of a flow."""
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str], trace: Path) -> None:
+    def __init__(
+        self, command: Sequence[str], environment: Mapping[str, str], trace: Path, clock: Path | None = None
+    ) -> None:
         self._report = trace.with_suffix(".report")
         self._stderr = trace.with_suffix(".stderr")
-        self.process = nursery.begin(["--report", str(self._report), *command], environment, self._stderr)
+        self.process = nursery.begin(["--report", str(self._report), *command], environment, self._stderr, clock)
 
     @property
     def pid(self) -> int:
@@ -212,18 +216,23 @@ class Flow:
     series: str
     outputs: Mapping[str, str]
     """Topics or directories, by what they carry."""
+    verb: str = "run"
+    options: tuple[str, ...] = ()
+    """Of the command."""
     deaths: list[Death] = field(default_factory=list)
     children: list[Child] = field(default_factory=list)
+    clock: Path | None = None
+    """A file that moves the clock of its processes."""
 
     def start(self, how: How = WHOLE) -> Child:
-        run = ["run", str(self.file), "--checkpoint-every", str(CHECKPOINT_SECONDS)]
+        run = [self.verb, str(self.file), "--checkpoint-every", str(CHECKPOINT_SECONDS), *self.options]
         trace = self.file.parent / f"{self.file.stem}-{len(self.children):03d}"
         environment = {"BYTEWAX_WORKERS_PER_PROCESS": str(how.workers)}
-        child = Child([*how.options(), "--", *run], environment, trace)
+        child = Child([*how.options(), "--", *run], environment, trace, self.clock)
         self.children.append(child)
         return child
 
-    def finish(self, how: How = WHOLE, processes: int = 1, timeout: float = 240.0) -> None:
+    def finish(self, how: How = WHOLE, processes: int = 1, timeout: float = 500.0) -> None:
         """Stop what runs, then run to the end of the input."""
         for child in self.running:
             child.stop()

@@ -18,11 +18,14 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import SupportsIndex
 
 import orjson
 
 ROOT = Path(__file__).resolve().parents[2]
 LOOK_SECONDS = 0.01
+BIRTH_SECONDS = 300.0
+"""On a busy machine importing everything can take minutes."""
 RENEWED_AFTER = 12
 """Children of one nursery hash alike, which could hide an order that depends on it: the next ones are another's."""
 
@@ -30,9 +33,13 @@ RENEWED_AFTER = 12
 class Nursery:
     """The harness's side of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Path | None = None) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.crash.nursery"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, "-m", "tests.crash.nursery"],
+            cwd=ROOT,
+            env={**os.environ, **({} if clock is None else moved_by(clock))},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
         )
         self._told = threading.Condition()
         self._born: list[int] = []
@@ -61,7 +68,7 @@ class Nursery:
         with self._told:
             self._process.stdin.write(orjson.dumps(request) + b"\n")
             self._process.stdin.flush()
-            self._told.wait_for(lambda: self._born or self._process.poll() is not None, 60)
+            self._told.wait_for(lambda: self._born or self._process.poll() is not None, BIRTH_SECONDS)
             assert self._born, "no process was begun"
             return Offspring(self, self._born.pop())
 
@@ -105,16 +112,33 @@ class Offspring:
         self.send_signal(signal.SIGKILL)
 
 
-_current: list[Nursery] = []
+_current: dict[Path | None, Nursery] = {}
 
 
-def begin(arguments: Sequence[str], environment: Mapping[str, str], output: Path) -> Offspring:
-    """A process of some nursery's."""
-    if _current and _current[0].begun >= RENEWED_AFTER:
-        _current.pop().close()
-    if not _current:
-        _current.append(Nursery())
-    return _current[0].begin(arguments, environment, output)
+def begin(
+    arguments: Sequence[str], environment: Mapping[str, str], output: Path, clock: Path | None = None
+) -> Offspring:
+    """A process of some nursery's; `clock` is a file that says by how much its clock is wrong, at any time."""
+    if clock in _current and _current[clock].begun >= RENEWED_AFTER:
+        _current.pop(clock).close()
+    if clock not in _current:
+        _current[clock] = Nursery(clock)
+    return _current[clock].begin(arguments, environment, output)
+
+
+def faketime() -> Path | None:
+    """The library that moves clocks, if it is installed (Debian: `libfaketime`)."""
+    return next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
+
+
+def moved_by(clock: Path) -> dict[str, str]:
+    """The environment of a process whose clock a file moves: the one that tells dates, not the one that only counts."""
+    return {
+        "LD_PRELOAD": str(faketime()),
+        "FAKETIME_TIMESTAMP_FILE": str(clock),
+        "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }
 
 
 # -- the process itself ----------------------------------------------------------------------------------------------
@@ -162,6 +186,11 @@ def _become(request: Mapping[str, object]) -> Sequence[str]:
     return arguments
 
 
+def _sleep_by_select(seconds: SupportsIndex | float, /) -> None:
+    """libfaketime takes Python's own sleep, until a time of one clock, for a sleep by the clock that it moves."""
+    select.select([], [], [], max(float(seconds), 0.0))
+
+
 def main() -> None:
     from sluiceway.flows import run as imported_for_its_children  # noqa: F401
     from sluiceway.operators import registry
@@ -169,8 +198,11 @@ def main() -> None:
     from sluiceway.schemas import decode
     from tests.crash import runner
 
-    for warm in (registry.get("ofs").cls, scale, decode):
-        warm.warm_up()
+    if "FAKETIME_TIMESTAMP_FILE" in os.environ:
+        time.sleep = _sleep_by_select
+    registry.get("ofs").cls.compile()
+    scale.warm_up()
+    decode.warm_up()
     arguments = _serve()
     if arguments is not None:
         runner.main(arguments)

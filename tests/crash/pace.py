@@ -19,7 +19,8 @@ class Pace:
         self._rhythm = rhythm
         self._awake = awake
         self._began = time.monotonic()
-        self._last: dict[int, float] = {}
+        self._last: dict[Any, float] = {}
+        """By reader: a lane may have two."""
 
     def patch(self) -> None:
         for module in (kafka_reader, directory_reader):
@@ -30,9 +31,9 @@ class Pace:
     def _around_poll(self, original: Any) -> Any:
         def poll(reader: Any) -> Any:
             lane, now = reader._partition, time.monotonic()
-            if self._sleeps(lane, now) or now - self._last.get(lane, 0.0) < POLL_GAP:
+            if self._sleeps(lane, now) or now - self._last.get(reader, 0.0) < POLL_GAP:
                 return None
-            self._last[lane] = now
+            self._last[reader] = now
             return original(reader)
 
         return poll

@@ -60,7 +60,7 @@ class Placed:
     While a lane is opened:
         fenced      its predecessor is fenced, the open record is not written
         opened      the open record is there, nothing is read
-        restore     half of the store is read
+        restore     on Kafka half of the store is read, in a directory nothing is
         run         (lane 0) the run record is written; on Kafka it is not committed
     """
 
@@ -95,7 +95,7 @@ class Placed:
         wrap(directory_store, "_put", self._around_put)
         wrap(DirectoryWriter, "sync", self._around_sync)
         wrap(_PartitionFile, "append", self._around_append)
-        wrap(directory_store, "StoredStream", self._around_stream)
+        wrap(directory_store, "_records", self._around_records)
 
     # -- whose turn it is ----------------------------------------------------------------------------------------
 
@@ -304,10 +304,10 @@ class Placed:
 
         return put
 
-    def _around_stream(self, original: Any) -> Any:
-        def stream(*given: Any) -> Any:
+    def _around_records(self, original: Any) -> Any:
+        def records(*given: Any) -> Any:
             if self._is("opening"):
                 self._arrives("restore")
             return original(*given)
 
-        return stream
+        return records

@@ -5,7 +5,7 @@ The production code has no hooks for tests. This program patches its seams from 
 - `--chunk BYTES`: states are cut into chunks of this size;
 - `--pace RECORDS`, `--rhythm SEED`, `--awake LANES`: few records a poll, lanes fed in bursts or not at all;
 - `--transaction-seconds S`: a shorter transaction time-out; `--stall-seconds S`: how long `--how stall` lasts;
-- `--contend LANES`, `--wrong-order`: see `disorder`;
+- `--contend LANES`, `--wrong-order`, `--bug PART`: see `disorder`;
 - `--report FILE`: a line of JSON for each event, see `telling`.
 """
 
@@ -21,7 +21,7 @@ from typing import Any
 from sluiceway import cli
 from sluiceway.flows import process
 from sluiceway.topics.kafka_store import KafkaLane
-from tests.crash.disorder import contend, read_before_fencing
+from tests.crash.disorder import BUGS, contend, read_before_fencing
 from tests.crash.pace import Pace
 from tests.crash.placed import Placed
 from tests.crash.seams import Report, wrap
@@ -61,6 +61,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--transaction-seconds", type=float)
     parser.add_argument("--contend", type=int)
     parser.add_argument("--wrong-order", action="store_true")
+    parser.add_argument("--bug", choices=BUGS)
     parser.add_argument("--report", type=Path)
     parser.add_argument("command", nargs="+")
     return parser.parse_args(arguments)
@@ -74,6 +75,8 @@ def main(arguments: Sequence[str]) -> None:
         read_before_fencing()
     if given.contend:
         contend(given.contend)
+    if given.bug:
+        BUGS[given.bug]()
     if given.chunk:
         cut_small(given.chunk)
     if given.die:

@@ -48,7 +48,7 @@ def tell(report: Report) -> None:
             began = time.monotonic()
             original(lane, positions, changes, final=final)
             if positions:
-                [position] = positions.values()
+                position = positions.get("instances", next(iter(positions.values())))
                 took = time.monotonic() - began
                 report("committed", lane=lane._lane, position=position, final=final, took=took)
 

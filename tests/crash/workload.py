@@ -13,10 +13,11 @@ STREAMS = 8
 
 
 class Width(NamedTuple):
-    """How many features there are, and how many an instance has."""
+    """How many features there are, how many an instance has, and among how many streams they are."""
 
     features: int = 60
     present: int = 12
+    streams: int = STREAMS
 
 
 NARROW = Width()
@@ -40,12 +41,12 @@ BAD: Sequence[bytes | None] = (
 def lane_messages(lane: int, size: int, width: Width = NARROW) -> list[Message]:
     """`size` messages of the streams that live in one partition: instances, later labels, and what cannot be used."""
     random_ = random.Random(f"workload {lane}")
-    streams = [f"stream-{number}" for number in range(lane, STREAMS, LANES)]
+    streams = [f"stream-{number}" for number in range(lane, width.streams, LANES)]
     waiting: dict[str, list[tuple[str, int]]] = {name: [] for name in streams}
     messages: list[Message] = []
     while len(messages) < size:
         number = len(messages)
-        stream = random_.choice(streams)
+        stream = random_.choice(streams) if width.streams == STREAMS else _mostly_the_first(random_, streams)
         dice = random_.random()
         if dice < 0.02:
             messages.append(Message(stream.encode(), random_.choice(BAD)))
@@ -62,6 +63,11 @@ def lane_messages(lane: int, size: int, width: Width = NARROW) -> list[Message]:
             else:
                 messages.append(_record(stream, ts=1_000 * number, x=x, y=y))
     return messages
+
+
+def _mostly_the_first(random_: random.Random, streams: Sequence[str]) -> str:
+    """Of many, most seldom: some streams come to their snapshots, the others have little more than a beginning."""
+    return streams[int(len(streams) * random_.random() ** 4)] if random_.random() < 0.3 else random_.choice(streams)
 
 
 def _instance(

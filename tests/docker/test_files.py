@@ -7,6 +7,9 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
+import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -14,7 +17,9 @@ from typer.main import get_command
 
 from sluiceway.cli import app
 from sluiceway.flows.settings import Settings
-from tests.support.broker import IMAGE
+from tests.flows.test_run import INSTANCES, Flow
+from tests.support.broker import IMAGE, free_ports
+from tests.support.flow import Running
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKERFILE = (ROOT / "docker" / "Dockerfile").read_text()
@@ -72,7 +77,7 @@ def test_it_runs_as_nobody_special_where_it_may_write() -> None:
 
 def test_what_is_copied_exists_and_is_not_ignored() -> None:
     ignored = (ROOT / "docker" / "Dockerfile.dockerignore").read_text().splitlines()
-    stage = DOCKERFILE.partition("FROM ")[2].partition("\nFROM ")[0]
+    stage = DOCKERFILE.partition("\nFROM ")[2].partition("\nFROM ")[0]
     copied = [name for line in re.findall(r"^COPY (.*)$", stage, re.MULTILINE) for name in line.split()[:-1]]
     assert {"pyproject.toml", "src", "flows", "operators", "schemas"} <= set(copied)
     for name in copied:
@@ -87,20 +92,79 @@ def test_the_python_version_is_one_of_ours() -> None:
     assert DOCKERFILE.count("FROM python:3.12-slim") == 2
 
 
-def test_the_health_check() -> None:
+def healthy(listen: str) -> bool:
+    """What the image's own health check says, where a flow listens or none does."""
     command = json.loads(instruction("HEALTHCHECK").partition("CMD ")[2])
-    assert command[:2] == ["sh", "-c"]
-    without_flow = subprocess.run(command, env={"PATH": "/usr/bin:/bin", "SLUICEWAY_FLOW": ""}, check=False)
-    assert without_flow.returncode == 0
-    assert 'exec sluiceway check "$SLUICEWAY_FLOW"' in command[2]
-    parses(["check", "/etc/sluiceway/flow.toml"])
+    environment = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "SLUICEWAY_LISTEN": listen}
+    return subprocess.run(command, env=environment, capture_output=True, check=False).returncode == 0
+
+
+def test_the_health_check(tmp_path: Path) -> None:
+    assert healthy("")  # a container that runs no flow
+    flow = Flow(tmp_path)
+    flow.write(input={"stop": None})
+    flow.feed(INSTANCES)
+    [port] = free_ports(1)
+    address = f"127.0.0.1:{port}"
+    assert not healthy(address)
+    with Running(*flow.arguments(), env={"SLUICEWAY_LISTEN": address}) as running:
+        running.until(lambda: healthy(address), 300)
+        assert running.stop().code == 0
+    assert not healthy(address)
+
+
+def test_what_is_compiled_is_found_by_the_one_who_runs() -> None:
+    """Numba looks for kernels by directory, CPU, and the time of their sources."""
+    _, builder, runs = DOCKERFILE.split("\nFROM ")
+    for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_CACHE_DIR"):
+        given = [re.findall(rf"{name}=(\S+)", "".join(_instructions(part, "ENV"))) for part in (builder, runs)]
+        assert given[0] == given[1] != [], name
+    folder = "/opt/sluiceway/kernels"
+    assert f"NUMBA_CACHE_DIR={folder}" in runs
+    assert f"{folder} {folder}" in runs
+    assert f'"{folder}/."' in (ROOT / "docker" / "chart" / "templates" / "workload.yaml").read_text()
+    steps = _instructions(builder, "RUN")
+    [warm] = [step for step in steps if "warm-up" in step]
+    parses(shlex.split(warm.rpartition("/sluiceway ")[2]))
+    assert any("touch --date" in step for step in steps[: steps.index(warm)])
+
+
+def _instructions(stage: str, name: str) -> list[str]:
+    joined = re.sub(r"\\\n\s*", "", stage)
+    return re.findall(rf"^{name} (.*)$", joined, re.MULTILINE)
+
+
+def test_others_code_lies_in_a_layer_of_its_own() -> None:
+    """A change of ours does not install numpy again."""
+    _, builder, _ = DOCKERFILE.split("\nFROM ")
+    assert builder.index("--requirement requirements.txt") < builder.index("COPY src src")
+    [command] = [line for line in _instructions(builder, "RUN") if line.startswith("python -c")]
+    script = shlex.split(command)[2]
+    wanted = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    more = project["optional-dependencies"]
+    for needed in (project["dependencies"], *(more[extra] for extra in ("engine", "serve", "registry", "arrow"))):
+        assert set(needed) < set(wanted.split("\n"))
+
+
+def test_the_bill_of_materials() -> None:
+    """Of this installation; the image's is made by the same program."""
+    done = subprocess.run([sys.executable, str(ROOT / "tools" / "sbom")], capture_output=True, text=True, check=True)
+    made = json.loads(done.stdout)
+    assert (made["bomFormat"], made["specVersion"]) == ("CycloneDX", "1.5")
+    listed = {part["purl"] for part in made["components"]}
+    assert len(listed) == len(made["components"])
+    for name in ("numpy", "bytewax", "confluent-kafka"):
+        assert f"pkg:pypi/{name}@{metadata.version(name)}" in listed
+    pinned = re.findall(r"^(bytewax|numba)==(\S+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    assert {f"pkg:pypi/{name}@{exact}" for name, exact in pinned} <= listed
 
 
 # -- the compose file ------------------------------------------------------------------------------------------------
 
 
 def test_the_services() -> None:
-    assert list(services()) == ["kafka", "topics", "producer", "flow", "watch"]
+    assert list(services()) == ["kafka", "topics", "producer", "flow", "watch", "page"]
     for name, lines in services().items():
         for other in re.findall(r"depends_on: \{(\w+):", lines):
             assert other in services(), f"{name} depends on {other}"
@@ -134,7 +198,9 @@ def test_the_flow_of_the_compose_file(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = services()["flow"]
     given = dict(re.findall(r'(\w+): "?([\w:./]+)"?', re.findall(r"environment: \{(.*)\}", lines)[0]))
     source, inside, mode = flow_list("flow", "volumes")[0].split(":")
-    assert given["SLUICEWAY_FLOW"] == inside == flow_list("flow", "command")[1]
+    assert inside == flow_list("flow", "command")[1]
+    port = given["SLUICEWAY_LISTEN"].rpartition(":")[2]
+    assert f"http://127.0.0.1:{port}/readyz" in lines
     assert mode == "ro"
     file = ROOT / "docker" / source
     assert set(re.findall(r"\$\{(\w+)\}", file.read_text())) == {"KAFKA"}

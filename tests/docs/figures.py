@@ -4,7 +4,6 @@ columns of dexter for what learns from columns. Both are read from where they ar
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +13,9 @@ import numpy as np
 from benchmarks.papers.data import load, standardised
 from benchmarks.papers.saola import parts
 from sluiceway.operators import registry
+from sluiceway.operators.kinds.column_selector import COLUMN_SELECTOR
+from sluiceway.operators.kinds.learner import LEARNER
+from sluiceway.operators.parameters import parameters_of
 from sluiceway.schemas.batch import InstanceBatch
 from tests.docs.generate import FIGURES
 
@@ -39,7 +41,7 @@ def draw_all(data: Path) -> None:
     mails = _mails(data / "spambase.npz") if missing else None
     for name in missing:
         entry = registry.OPERATORS[name]
-        if entry.kind == "column-selector":
+        if entry.kind is COLUMN_SELECTOR:
             drawn = figure(f"{name} on dexter: 300 texts, 20,000 columns one by one", _over_columns(entry.cls, data))
         else:
             drawn = figure(f"{name} on spambase: 4,601 mails, 56 features", _over_instances(entry, mails))
@@ -54,12 +56,12 @@ def _mails(path: Path) -> InstanceBatch:
 
 def _over_instances(entry: registry.Entry, mails: InstanceBatch | None) -> list[Curve]:
     assert mails is not None
-    needs_k = inspect.signature(entry.cls).parameters.get("k")
-    model: Any = entry.cls(k=K) if needs_k is not None and needs_k.default is needs_k.empty else entry.cls()
+    k = parameters_of(entry.cls).get("k")
+    model: Any = entry.cls(k=K) if k is not None and k.required else entry.cls()
     ends = np.linspace(0, len(mails), STEPS + 1).astype(int)[1:].tolist()
     scores, wrong, selected, start = np.zeros(len(mails)), [], [], 0
     for stop in ends:
-        if entry.kind == "learner":
+        if entry.kind is LEARNER:
             model.advance(mails, start, stop, scores)
             wrong.append(100 * float(np.mean(scores[:stop] * mails.y[:stop] <= 0)))
         else:

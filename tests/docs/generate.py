@@ -18,11 +18,13 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, BeforeValidator
 from pydantic.fields import FieldInfo
 
-from sluiceway.flows import apply, graph, settings
+from sluiceway.flows import apply, graph, metrics, settings
 from sluiceway.flows.diagram import mermaid
 from sluiceway.flows.preflight import look_around
 from sluiceway.flows.process import DEFAULT_INTERVAL, assemble
 from sluiceway.operators import registry
+from sluiceway.operators.kinds import KINDS
+from sluiceway.operators.parameters import Parameter, parameters_of
 from sluiceway.schemas.refusal import ERROR_CLASSES
 from sluiceway.topics import state_records as state_records_module
 from sluiceway.topics.directory_store import lane_path
@@ -34,12 +36,6 @@ DOCS = ROOT / "docs"
 RESULTS = DOCS / "measured.json"
 FIGURES = DOCS / "operators" / "figures"
 BLOCK = re.compile(r"(<!-- generated: ([\w -]+) -->\n).*?(<!-- end -->)", re.DOTALL)
-
-KINDS = {
-    "learner": "learns from instances and predicts",
-    "instance-selector": "learns from instances, predicts nothing",
-    "column-selector": "learns from whole feature columns",
-}
 
 
 def pages() -> list[Path]:
@@ -95,6 +91,10 @@ def settings_reference(_: str) -> str:
             continue
         if name == "kafka":
             rows.append(("`[kafka]`", "table", "empty", "The Kafka client's settings, under librdkafka's names."))
+        elif name == "registry":
+            rows.append(("`registry.url`", "text", "required in `[registry]`", "Where the schema registry answers."))
+            meaning = "Other settings of Confluent's registry client, as `basic.auth.user.info`."
+            rows.append(("`registry.*`", "", "", meaning))
         elif name == "operator":
             rows.append(("`operator.name`", "text", "required", "One of `sluiceway operators`."))
             rows.append(("`operator.*`", "", "", "The operator's own parameters; see its page."))
@@ -102,8 +102,17 @@ def settings_reference(_: str) -> str:
             sections = [field.annotation, *get_args(field.annotation)]
             (section,) = [part for part in sections if isinstance(part, type) and issubclass(part, BaseModel)]
             need = "required" if section is field.annotation else f"required in `[{name}]`"
-            rows += [_setting(f"{name}.{key}", inner, need) for key, inner in section.model_fields.items()]
+            rows += _section(name, section, need)
     return table(("setting", "type", "default", "meaning"), rows)
+
+
+def _section(name: str, section: type[BaseModel], need: str) -> list[tuple[str, str, str, str]]:
+    rows = []
+    for key, field in section.model_fields.items():
+        inner = [part for part in get_args(field.annotation) if isinstance(part, type) and issubclass(part, BaseModel)]
+        path = f"{name}.{key}"
+        rows += _section(path, inner[0], f"required in `[{path}]`") if inner else [_setting(path, field, need)]
+    return rows
 
 
 def _setting(name: str, field: FieldInfo, need: str) -> tuple[str, str, str, str]:
@@ -127,6 +136,8 @@ def _type(annotation: Any) -> str:
         return " or ".join(_type(part) for part in get_args(annotation) if part is not type(None))
     if origin is Annotated:
         plain, *metadata = get_args(annotation)
+        if annotation == settings.Size:
+            return "size"
         if annotation == settings.PositionText:
             return "position"
         return ", ".join([_type(plain), *(limit for part in metadata for limit in _limits(part.metadata))])
@@ -193,35 +204,51 @@ def operator(name: str) -> str:
     body = inspect.cleandoc(module.__doc__ or "").partition("\n\n")[2]
     figure = FIGURES / f"{name}.svg"
     parts = [
-        f"{sentence(entry.summary)} It {KINDS[entry.kind]}.",
+        f"{sentence(entry.summary)} It {entry.kind.does}.",
         table(
             ("", ""),
             [
                 ("paper", entry.paper),
                 ("time for one", entry.time),
                 ("state", entry.state),
+                ("needs", entry.kind.needs),
                 *((f"cannot obey law {law}", reason) for law, reason in entry.exceptions.items()),
             ],
         ),
         "## Formula",
         body,
         "## Parameters",
-        table(("parameter", "type", "default"), map(_parameter, inspect.signature(entry.cls).parameters.values())),
+        table(
+            ("parameter", "meaning", "what it may be", "default"),
+            map(_parameter, parameters_of(entry.cls).values()),
+        ),
     ]
     if figure.exists():
         parts += ["## Figure", f"![{name} on real data](figures/{figure.name})"]
     return "\n\n".join(parts)
 
 
-def _parameter(parameter: inspect.Parameter) -> tuple[str, str, str]:
-    kind = parameter.annotation if isinstance(parameter.annotation, str) else parameter.annotation.__name__
-    required = parameter.default is parameter.empty
-    return f"`{parameter.name}`", f"`{kind}`", default_of(required, None if required else parameter.default)
+def _parameter(parameter: Parameter) -> tuple[str, str, str, str]:
+    default = default_of(parameter.required, None if parameter.required else parameter.default)
+    return f"`{parameter.name}`", parameter.meaning, parameter.values, default
 
 
 def operators(_: str) -> str:
-    rows = [(f"[{name}]({name}.md)", entry.kind, entry.summary) for name, entry in registry.OPERATORS.items()]
+    rows = [(f"[{name}]({name}.md)", entry.kind.name, entry.summary) for name, entry in registry.OPERATORS.items()]
     return table(("operator", "kind", "what it does"), rows)
+
+
+def kinds(_: str) -> str:
+    """What a flow reads and writes."""
+    rows = [
+        (
+            kind.name,
+            f"`topics.{kind.reads}`{kind.reading}",
+            "; ".join(f"{topic}: {what}" for topic, what in kind.writes.items()),
+        )
+        for kind in KINDS
+    ]
+    return table(("operator's kind", "reads", "writes besides snapshots and dead letters"), rows)
 
 
 # -- the rest --------------------------------------------------------------------------------------------------------
@@ -229,6 +256,14 @@ def operators(_: str) -> str:
 
 def dead_letters(_: str) -> str:
     return table(("class", "meaning"), [(f"`{name}`", meaning) for name, meaning in ERROR_CLASSES.items()])
+
+
+def metrics_table(_: str) -> str:
+    rows = [
+        (f"`{name}`", kind, ", ".join(f"`{label}`" for label in labels), meaning)
+        for name, kind, labels, meaning in metrics.documented()
+    ]
+    return table(("metric", "kind", "labels", "meaning"), rows)
 
 
 def state_records(_: str) -> str:
@@ -261,6 +296,8 @@ MAKERS: dict[str, Callable[[str], str]] = {
     "dead-letters": dead_letters,
     "diagram": diagram,
     "figures": figures,
+    "kinds": kinds,
+    "metrics": metrics_table,
     "operator": operator,
     "operators": operators,
     "settings": settings_reference,

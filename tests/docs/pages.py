@@ -30,7 +30,7 @@ def blocks(page: Path) -> list[Block]:
 
 def script(page: Path, needs: str = "") -> str:
     """All runnable blocks of a page in one shell, as a reader types them."""
-    parts = ["set -euo pipefail", "set -m"]
+    parts = ["set -euo pipefail", "set -m", "trap 'kill $(jobs -p) 2> /dev/null || true' EXIT"]
     for block in blocks(page):
         if block.needs == needs and block.language == "sh":
             parts.append(block.code)

@@ -19,10 +19,15 @@ def test_ten_minutes_on_kafka(own_broker: Broker, tmp_path: Path) -> None:
     said = run(typed.replace("localhost:9092", bootstrap), checkout(tmp_path), timeout=500)
     assert "spam: stopped, everything committed" in said
     assert "named by key" in said, "`sluiceway inspect` says how the flow stands"
-    versions: dict[int, list[int]] = {}
-    for partition, records in read_committed(bootstrap, "selections").items():
-        versions[partition] = [json.loads(record.value or b"")["version"] for record in records]
-    (found,) = filter(None, versions.values())  # one stream, so one partition
-    assert found == list(range(1000, found[-1] + 1, 1000))
-    assert found[-1] == 100_000, "the tour's pauses are too short for the flow to come to the end"
-    assert f"mail {found[-1]} {{" in said
+    versions: dict[str, list[int]] = {}
+    partitions = read_committed(bootstrap, "selections")
+    assert all(partitions.values()), "the streams lie in both partitions"
+    for record in (record for records in partitions.values() for record in records):
+        snapshot = json.loads(record.value or b"")
+        versions.setdefault(snapshot["stream"], []).append(snapshot["version"])
+    assert set(versions) == {f"mail-{number}" for number in range(1, 5)}
+    for stream, found in versions.items():
+        assert found == list(range(1000, found[-1] + 1, 1000))
+        assert found[-1] == 25_000, "the tour's pauses are too short for the flow to come to the end"
+        assert f"{stream} {found[-1]} {{" in said
+    assert "is best, with" in said, "`sluiceway backtest` compares"

@@ -6,15 +6,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import pytest
 
 from sluiceway.flows.apply import AppliedOutput
-from sluiceway.flows.lane_run import Attempt, LaneRun, Parts
+from sluiceway.flows.lane_run import Attempt, LaneRun
 from sluiceway.flows.pace import LONGEST_SECONDS, Pace
+from sluiceway.flows.parts import Parts
 from sluiceway.flows.progress import Progress
+from sluiceway.schemas.asleep import AsleepInMemory
 from sluiceway.schemas.lane import LaneOutput, OutRecord, RawPoll
 from sluiceway.schemas.state import StoredChange
 from sluiceway.topics.bounds import Bounds
@@ -37,9 +39,11 @@ class Store:
     written: list[LaneOutput] = field(default_factory=list)
     commits: list[tuple[float, float]] = field(default_factory=list)
     """When each began and ended."""
+    finals: list[bool] = field(default_factory=list)
+    """Of each, whether it was the last."""
 
     def open(self, wanted: Wanted) -> Restored:
-        return Restored(RunRecord(1, BOUNDS), None, {})
+        return Restored(RunRecord(1, BOUNDS), None, AsleepInMemory({}))
 
     def write(self, output: LaneOutput) -> None:
         self.written.append(output)
@@ -48,6 +52,7 @@ class Store:
         began = time.monotonic()
         time.sleep(SLOW_SECONDS if len(self.commits) == self.slow else QUICK_SECONDS)
         self.commits.append((began, time.monotonic()))
+        self.finals.append(final)
 
     def park(self, reason: str) -> None: ...
 
@@ -72,11 +77,42 @@ class Endless:
 class Silent:
     """A processor that has nothing to say."""
 
+    wants_commit = unfinished = False
+
     def process(self, batch: Any) -> LaneOutput:
         return LaneOutput(batch.lane, batch.start, batch.stop, batch.end)
 
     def changes(self) -> Sequence[StoredChange]:
         return ()
+
+    def close(self) -> None: ...
+
+
+class Ending(Endless):
+    """One record, and its end."""
+
+    stop: int | None = 1
+
+    def poll(self) -> RawPoll | None:  # type: ignore[override]  # it ends
+        return None if self.position else replace(super().poll(), end=True)
+
+
+class InParts(Silent):
+    """What it has to say at the end comes in three parts."""
+
+    left = 3
+
+    @property
+    def unfinished(self) -> bool:  # type: ignore[override]
+        return self.left > 0
+
+    def process(self, batch: Any) -> LaneOutput:
+        self.left -= 1
+        return replace(super().process(batch), end=batch.end and not self.unfinished)
+
+
+class Hurried(Silent):
+    wants_commit = True
 
 
 def parts(store: Store) -> Parts:
@@ -84,7 +120,7 @@ def parts(store: Store) -> Parts:
         store=lambda lane, alive: store,
         wanted=Wanted(1, 1, None, lambda before: BOUNDS),
         reads="instances",
-        reader=lambda lane, start, stop: Endless(),
+        reader=lambda opening: Endless(),
         processor=lambda lane, restored: Silent(),
         interval=INTERVAL,
         progress=Progress(),
@@ -186,3 +222,34 @@ def test_slow_commits_come_often_enough_to_be_seen() -> None:
         pace.took(20.0)
     assert pace.pause == LONGEST_SECONDS
     assert Pace(60.0).pause == 60.0
+
+
+def driven(run: LaneRun, processor: Silent, commits: int, store: Store) -> None:
+    """As the steps of a flow do, until there are so many commits or the lane is done."""
+
+    def step() -> bool:
+        item = run.next(False)
+        if item is not None:
+            output = processor.process(item.content)
+            item.attempt.deliver(output, processor.changes() if item.barrier else None)
+        return run.done or len(store.commits) >= commits
+
+    until(step)
+
+
+def test_what_comes_at_the_end_may_come_in_several_commits() -> None:
+    store, processor = Store(), InParts()
+    run = LaneRun(
+        0, replace(parts(store), reader=lambda opening: Ending(), processor=lambda lane, restored: processor)
+    )
+    driven(run, processor, 99, store)
+    assert (run.done, run.final, store.finals) == (True, True, [False, False, True])
+
+
+def test_a_lane_that_cannot_wait_is_committed_at_once() -> None:
+    store, processor = Store(), Hurried()
+    given = replace(parts(store), interval=1000.0, processor=lambda lane, restored: processor)
+    run = LaneRun(0, given)
+    driven(run, processor, 3, store)
+    assert store.finals == [False] * 3
+    run.close()

@@ -212,7 +212,7 @@ def test_partitions_that_were_added(flow: Flow) -> None:
         flow.path(role, 1).touch()
     refused = sluiceway(*flow.arguments("--again"))
     assert refused.code == 2
-    assert f"the store {flow.store} has 1 lanes, but the input has 2 partitions: keys have moved" in refused.sentence
+    assert f"the store {flow.store} has 1 lane, but the input has 2 partitions: keys have moved" in refused.sentence
 
 
 def test_outputs_come_and_go_and_move(flow: Flow) -> None:

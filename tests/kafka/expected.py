@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from sluiceway.operators import registry
+from sluiceway.operators.stages.bank_lane import LearnerConfig
 from sluiceway.operators.stages.emission import Emit
-from sluiceway.operators.stages.lane import Lane
-from sluiceway.operators.stages.stream import StreamConfig
 from sluiceway.schemas.decode import Decoder
 from sluiceway.schemas.lane import RawPoll
 from tests.support import Record
@@ -25,30 +24,29 @@ def instances(count: int, *, first: int = 0, stream: str = "mail") -> list[tuple
     ]
 
 
-def expected(flow: KafkaFlow, sent: Sent, *, end: bool = True) -> dict[str, list[Record]]:
-    """By topic, for a flow of one partition whose input lies at offsets 0, 1, 2, ..."""
+def expected(flow: KafkaFlow, sent: Sent, *, partition: int = 0, end: bool = True) -> dict[str, list[Record]]:
+    """By topic, for one partition whose input lies at offsets 0, 1, 2, ..."""
     params = {name: value for name, value in flow.sections["operator"].items() if name != "name"}
     emit: dict[str, Any] = flow.sections["emit"]
     cls = registry.get(flow.sections["operator"]["name"]).cls
-    config = StreamConfig(
+    config = LearnerConfig(
         flow=flow.name,
         operator=flow.sections["operator"]["name"],
         new_learner=lambda: cls(**params),
-        learner_from_state=cls.from_state,
         emit=Emit(**emit),
         predictions=True,
     )
     offsets = list(range(len(sent)))
     keys: list[bytes | None] = [key.encode() for key, _ in sent]
     values: list[bytes | None] = [value.encode() for _, value in sent]
-    poll = RawPoll(0, 0, len(sent), end, keys, values, offsets, [offset + 1 for offset in offsets])
-    given = Lane(config, flow.instances).process(Decoder(1).decode(poll))
+    poll = RawPoll(partition, 0, len(sent), end, keys, values, offsets, [offset + 1 for offset in offsets])
+    given = config.lane(flow.instances, partition).process(Decoder(1).decode(poll))
     records = {"selections": given.selections + given.finals, "predictions": given.predictions}
     return {role: [Record(one.key, one.value, []) for one in made] for role, made in records.items()}
 
 
-def assert_exact(flow: KafkaFlow, sent: Sent, *, end: bool = True) -> None:
-    for role, wanted in expected(flow, sent, end=end).items():
-        got = flow.out(role)
+def assert_exact(flow: KafkaFlow, sent: Sent, *, partition: int = 0, end: bool = True) -> None:
+    for role, wanted in expected(flow, sent, partition=partition, end=end).items():
+        got = flow.out(role, partition=partition)
         assert len(got) == len(wanted), role
         assert got == wanted, role

@@ -53,7 +53,8 @@ def read(topic: KafkaTopic, start: str, stop: str) -> tuple[list[int], int]:
     """Offsets of the records between two positions, and where the last poll says that it ends."""
     bounds = kafka_bounds(topic, {}, 1, start, stop)
     reader = KafkaReader(topic, {}, 0, bounds.starts[0], bounds.stops[0])
-    offsets, position = [], bounds.starts[0]
+    offsets: list[int] = []
+    position = bounds.starts[0]
     try:
         while True:
             poll = reader.poll()

@@ -136,7 +136,7 @@ def test_a_state_topic_with_other_partitions_than_the_input(topics: Topics, tmp_
     flow.topic["state"] = topics("state", 1, STATE)
     flow.write()
     sentence = refused(flow, 2)
-    assert f"the state topic {flow.topic['state']!r} has 1 partitions, the input has 2" in sentence
+    assert f"the state topic {flow.topic['state']!r} has 1 partition, the input has 2" in sentence
 
 
 @pytest.mark.parametrize("committed", [True, False])
@@ -275,7 +275,7 @@ def test_a_damaged_or_foreign_record(healthy: KafkaFlow, harm: str) -> None:
 def test_without_harm_it_opens(healthy: KafkaFlow) -> None:
     harmed(healthy, None)
     restored = opened(healthy)
-    assert list(restored.streams) == ["mail"]
+    assert list(restored.asleep.born(0, 10)) == ["mail"]
     assert restored.commit is not None
     assert restored.commit.positions == {"instances": 23}
 

@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from sluiceway.operators import registry
+from sluiceway.operators.bank.arena import words_in_use, words_taken
 from sluiceway.operators.bank.bank import Bank, Emission, Special
 from sluiceway.operators.bank.book import ENTRIES, SWEEP_AT
 from sluiceway.operators.bank.learners import banked
@@ -242,6 +243,30 @@ def test_a_later_label_teaches_when_it_comes(name: str, params: dict[str, Any]) 
 
 
 @pytest.mark.parametrize(("name", "params"), LEARNERS)
+def test_models_that_move_together_change_nothing(name: str, params: dict[str, Any]) -> None:
+    """What models that were dropped had is given back; the others go on as they would have."""
+    rng = np.random.default_rng(4)
+    moved, never = new_bank(name, params), new_bank(name, params)
+    numbers, left = np.array(moved.add(12)), np.arange(5)
+    never.add(12)
+    for turn in range(4):
+        _, _, made = columns(rng)
+        models = numbers[left[rng.integers(0, 5, ROWS)] if turn > 1 else rng.integers(0, 12, ROWS)]
+        assert learn(moved, made, models)[0].tolist() == learn(never, made, models)[0].tolist()
+        if turn == 1:
+            moved.pack(numbers)
+            for number in numbers[5:].tolist():
+                moved.drop(number)
+            touched, taken, used = moved.touched_count, words_taken(moved.arena), moved.bytes_used
+            moved.tidy(0)
+            assert words_taken(moved.arena) == words_in_use(moved.arena) + 1 < taken * 2 // 3
+            assert (moved.touched_count, moved.bytes_used) == (touched, used)
+            never.pack(numbers)
+    assert moved.touched().tolist() == never.touched().tolist()
+    assert moved.pack(numbers[left]) == never.pack(numbers[left])
+
+
+@pytest.mark.parametrize(("name", "params"), LEARNERS)
 def test_a_sweep_of_names_changes_nothing(name: str, params: dict[str, Any]) -> None:
     rng = np.random.default_rng(0)
     params = params if "k" in params and name in ("ofs", "perceptron-truncated") else params | {"max_features": 300}
@@ -323,7 +348,7 @@ def test_names_that_nobody_holds_leave_the_book() -> None:
     assert swept > 0
     assert entered < 40 * 30
     for model in models.tolist():
-        assert all(name.split("-")[1].isdigit() for name, _, _ in bank.selected(model))
+        assert all(entry.feature.split("-")[1].isdigit() for entry in bank.selected(model))
         assert len(bank.selected(model)) == 2
 
 

@@ -169,7 +169,7 @@ def snapshots(
             if due:
                 number = int(numbers[start + row - 1])
                 found.append((start + row - 1, bank.selected(number)))
-                bank.emitted(number)
+                bank.emitted(np.array([number]))
         start = stop
     return found
 

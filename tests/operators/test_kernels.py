@@ -158,7 +158,7 @@ def test_the_seen_set_is_a_set(keys: list[int], limit: int) -> None:
 
 
 def test_a_change_in_any_kernel_makes_all_of_them_compile_anew() -> None:
-    PerceptronTruncated.warm_up()
+    PerceptronTruncated.compile()
     kernel: Any = PerceptronTruncated.KERNEL
     stamp = kernel._cache._cache_file._source_stamp
     assert stamp[1] == compiling._digest_of_kernels()
@@ -169,7 +169,7 @@ def test_a_read_only_installation_without_a_cache_still_learns(tmp_path: Path) -
     """Nothing can be written: beside the sources `__pycache__` is a plain file, and so is the home directory."""
     package = Path(compiling.__file__).parent
     site = tmp_path / "site"
-    for part in ("compiling.py", "errors.py", "operators", "schemas"):
+    for part in ("compiling.py", "kernel_parts.py", "errors.py", "operators", "schemas"):
         source, target = package / part, site / "sluiceway" / part
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
@@ -185,7 +185,7 @@ def test_a_read_only_installation_without_a_cache_still_learns(tmp_path: Path) -
 import sys
 from sluiceway.operators.learners.perceptron_truncated import PerceptronTruncated
 print(PerceptronTruncated.is_compiled())
-PerceptronTruncated.warm_up()
+PerceptronTruncated.compile()
 print(PerceptronTruncated.is_compiled())
 print(sys.modules["sluiceway"].__path__[0].removesuffix("/sluiceway"))
 """

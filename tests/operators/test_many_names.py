@@ -9,9 +9,10 @@ import pytest
 
 from sluiceway.operators import registry
 from sluiceway.operators.kernels.prefetch import MANY
+from sluiceway.operators.kinds.learner import LEARNER
 from sluiceway.schemas.batch import InstanceBatch
 
-LEARNERS = [name for name, entry in registry.OPERATORS.items() if entry.kind == "learner"]
+LEARNERS = [name for name, entry in registry.OPERATORS.items() if entry.kind is LEARNER]
 ROWS, NON_ZEROS = 60, 8
 
 

@@ -242,9 +242,9 @@ def test_names_beyond_the_limit_are_never_wanted() -> None:
     ("make", "message"),
     [
         (lambda: OFSPartial(k=0), "k must be a whole number of at least 1, not 0"),
-        (lambda: OFSPartial(k=1, epsilon=0), "epsilon must be a finite number above 0, not 0"),
-        (lambda: OFSPartial(k=1, epsilon=1.1), "epsilon must be at most 1, not 1.1"),
-        (lambda: OFSPartial(k=1, margin=2), "margin must be at most 1, not 2"),
+        (lambda: OFSPartial(k=1, epsilon=0), "epsilon must be a number above 0 and at most 1, not 0"),
+        (lambda: OFSPartial(k=1, epsilon=1.1), "epsilon must be a number above 0 and at most 1, not 1.1"),
+        (lambda: OFSPartial(k=1, margin=2), "margin must be one of 0, 1, not 2"),
         (lambda: OFSPartial(k=1, radius=-1), "radius must be a finite number above 0, not -1"),
         (lambda: OFSPartial(k=1, input="all"), "input must be one of greedy, random, not 'all'"),
         (lambda: PerceptronPartial(k=1, selection="all"), "selection must be one of largest, random, not 'all'"),

@@ -14,6 +14,7 @@ import pytest
 
 from sluiceway.errors import SettingsError
 from sluiceway.operators import learners
+from sluiceway.operators.kinds.learner import LEARNER
 from sluiceway.operators.learners.linear import LinearLearner
 from sluiceway.operators.registry import OPERATORS, column_selector, get, learner
 
@@ -29,7 +30,7 @@ def test_every_entry_is_complete(name: str) -> None:
     assert entry.state.startswith("O(")
     assert set(entry.exceptions) <= set(range(1, 8))
     assert all(entry.exceptions.values())
-    given = budget(entry.cls, 2) if entry.kind == "learner" else {}
+    given = budget(entry.cls, 2) if entry.kind is LEARNER else {}
     model = entry.cls(**given)
     assert model.state()["operator"] == name
     assert repr(model).startswith(f"{entry.cls.__name__}(")
@@ -43,7 +44,7 @@ def test_every_entry_is_complete(name: str) -> None:
 def test_every_learner_is_registered() -> None:
     for module in pkgutil.iter_modules(learners.__path__, "sluiceway.operators.learners."):
         __import__(module.name)
-    registered = {entry.cls for entry in OPERATORS.values() if entry.kind == "learner"}
+    registered = {entry.cls for entry in OPERATORS.values() if entry.kind is LEARNER}
     assert registered == set(_concrete(LinearLearner))
 
 
@@ -82,10 +83,13 @@ def test_the_examples_in_its_file_hold(name: str) -> None:
 
 
 def test_algorithms_need_numpy_and_numba_alone() -> None:
-    program = """
+    modules = sorted({entry.cls.__module__ for entry in OPERATORS.values()})
+    program = f"""
 import sys  # scipy is not in the list: numba takes it along where it is installed
-import sluiceway.operators.registry
-others = {"bytewax", "confluent_kafka", "orjson", "pydantic", "typer", "rich", "pandas", "pyarrow"}
+from importlib import import_module
+for module in {modules}:
+    import_module(module)
+others = {{"bytewax", "confluent_kafka", "orjson", "pydantic", "typer", "rich", "pandas", "pyarrow"}}
 print(sorted(others & sys.modules.keys()))
 """
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)

@@ -349,11 +349,11 @@ def test_values_at_the_end_of_the_range_stay_finite() -> None:
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"proportion": 0}, "proportion must be a finite number above 0, not 0"),
-        ({"proportion": 1.5}, "proportion must be at most 1, not 1.5"),
-        ({"variant": 3}, "variant must be at most 2, not 3"),
+        ({"proportion": 0}, "proportion must be a number above 0 and at most 1, not 0"),
+        ({"proportion": 1.5}, "proportion must be a number above 0 and at most 1, not 1.5"),
+        ({"variant": 3}, "variant must be one of 0, 1, 2, not 3"),
         ({"C": -1}, "C must be a finite number above 0, not -1"),
-        ({"lam": 1e10}, "lam must lie between 1e-9 and 1e9, not 10000000000.0"),
+        ({"lam": 1e10}, "lam must be a number from 1e-09 to 1e+09, not 10000000000.0"),
         ({"selection": "most"}, "selection must be one of largest, random, all, not 'most'"),
         ({"update": None}, "update must be one of pa, perceptron, not None"),
         ({"seed": -1}, "seed must be a whole number of at least 0, not -1"),

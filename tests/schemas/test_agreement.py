@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import orjson
@@ -16,10 +17,12 @@ from sluiceway.schemas.records import Instance, LaterLabel, Rules, read_instance
 from tests.schemas.polls import Row, batches_of, poll_of, rows_by_stream, rows_of
 
 NAMES = ["free", "len", "caps"]
+PLACES = list(map(str, range(10)))
 RULES = [
     Rules(max_features_per_instance=6),
     Rules(classes=["ham", "spam"], feature_names=NAMES, max_features_per_instance=6),
     Rules(classes=[0, 1, True, "1"], max_features_per_instance=6),
+    Rules(feature_names=NAMES, max_features_per_instance=6, nulls=True),
 ]
 
 names = st.sampled_from(["a", "b", "0", "1", "free", "true", "ß", "\x00", "日本"]) | st.text(min_size=1, max_size=3)
@@ -75,7 +78,9 @@ messages = st.one_of(
 
 
 def decoder_of(rules: Rules, stream: Any = "key") -> Decoder:
-    return Decoder(1, stream, rules.classes, rules.feature_names, rules.max_features_per_instance)
+    return Decoder(
+        1, stream, rules.classes, rules.feature_names, rules.max_features_per_instance, keep_nulls=rules.nulls
+    )
 
 
 def target_of(y: Any, rules: Rules) -> int:
@@ -87,26 +92,37 @@ def target_of(y: Any, rules: Rules) -> int:
     return (-1, 1)[place] if len(rules.classes) == 2 else place + 1
 
 
+def features_of(record: Instance, rules: Rules) -> Any:
+    """Zeros left out; a null is NaN, here by its name."""
+    given = record.x if isinstance(record.x, dict) else dict(zip(rules.feature_names or PLACES, record.x, strict=False))
+    assert record.features(rules.feature_names) == {name: value for name, value in given.items() if value}
+    return tuple((name, "nan" if value is None else value) for name, value in given.items() if value != 0)
+
+
 def row_by_model(value: bytes, rules: Rules, *, line: bool) -> Row | None:
     """What the typed model makes of the message; None = refused."""
     try:
         record = read_instance(orjson.loads(value), rules, line=line)
     except (orjson.JSONDecodeError, ValidationError):
         return None
-    x = tuple(record.features(rules.feature_names).items()) if isinstance(record, Instance) else ()
+    x = features_of(record, rules) if isinstance(record, Instance) else ()
     y = target_of(record.y, rules)
     assert record.id is None or isinstance(record.id, str)
     return Row(0, 10, x, y, record.ts or 0, record.id, isinstance(record, LaterLabel))
 
 
+def nulls_named(x: Any) -> Any:
+    return tuple((name, "nan" if math.isnan(value) else value) for name, value in x)
+
+
 @pytest.mark.parametrize("line", [False, True], ids=["message", "line"])
-@pytest.mark.parametrize("rules", RULES, ids=["binary", "named", "multi-class"])
+@pytest.mark.parametrize("rules", RULES, ids=["binary", "named", "multi-class", "nulls"])
 @settings(max_examples=500, deadline=None)
 @given(value=messages)
 def test_decoder_and_models_accept_the_same_records(rules: Rules, line: bool, value: bytes) -> None:
     decoded = decoder_of(rules, "member" if line else "key").decode(poll_of([value]))
     expected = row_by_model(value, rules, line=line)
-    rows = [row for _, batch in batches_of(decoded) for row in rows_of(batch)]
+    rows = [row._replace(x=nulls_named(row.x)) for _, batch in batches_of(decoded) for row in rows_of(batch)]
     assert rows == ([] if expected is None else [expected])
     assert len(decoded.dead_letters) == (expected is None)
 

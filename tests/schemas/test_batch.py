@@ -62,7 +62,9 @@ def test_numpy_labels_are_labels() -> None:
         (([0, 1], [2], [1.0]), "indices must lie"),
         (([0, 2], [1, 1], [1.0, 2.0]), "twice in row 0"),
         (([0, 1], [1], [np.nan]), "'b' is nan in row 0"),
-        (([0, 1], [1], [1.0], [2]), "label"),
+        (([0, 1], [1], [1.0], [-2]), "label -2 is not -1, "),
+        (([0, 1], [1], [1.0], [128]), "label 128 is not -1, .* nor a class, 1 to 127"),
+        (([0, 1, 1], [1], [1.0], [-1, 2]), "2 does not go with -1"),
     ],
 )
 def test_bad_rows_are_refused(arguments: tuple[Any, ...], part: str) -> None:

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from sluiceway.schemas import encode
 from sluiceway.schemas.decode import Decoder
+from sluiceway.schemas.encode_decisions import DecisionEncoder
 from sluiceway.schemas.lane import DeadLetter, OutRecord
+from sluiceway.schemas.prediction_rows import PredictionEncoder
 from sluiceway.schemas.records import DeadLetterLine, Prediction, Snapshot
 from tests.schemas.polls import poll_of
 
@@ -97,70 +99,88 @@ def test_snapshots_pass_through_the_model_unchanged(**values: Any) -> None:
 
 
 def test_a_prediction_has_its_members_in_order() -> None:
-    common: dict[str, Any] = {"flow": "spam-eu", "stream": "mail", "id_": None, "seq": 41, "partition": 0, "offset": 41}
-    record = encode.prediction(**common, score=-0.5, label="ham")
+    record = encode.prediction(
+        flow="spam-eu", stream="mail", id_=None, seq=41, partition=0, offset=41, score=-0.5, label="ham"
+    )
     start = b'{"flow":"spam-eu","stream":"mail","id":null,"seq":41,"at":{"partition":0,"offset":41},'
     assert record == OutRecord(41, b"mail", start + b'"score":-0.5,"label":"ham"}')
-    costly = encode.prediction(**common, score=0.5, label="spam", features_used=3, cost=0.7)
-    assert costly.value == start + b'"score":0.5,"label":"spam","features_used":3,"cost":0.7}'
-    assert costly.value is not None
-    assert Prediction.model_validate_json(costly.value).features_used == 3
+
+
+@given(
+    classes=st.sampled_from([(-1, 1), ("ham", "spam", 'a"%d'), (7, 8, 9, 10)]),
+    ids=st.none() | st.lists(st.none() | st.text(min_size=1), min_size=3, max_size=3),
+    chances=st.lists(st.floats(0, 1), min_size=6, max_size=6),
+    flow=texts | st.just("50%d%%"),
+)
+def test_decisions_are_written_as_the_models_have_them(
+    classes: tuple[Any, ...], ids: list[str | None] | None, chances: list[float], flow: str
+) -> None:
+    """Of classes some may not have been met, and nothing may have been decided."""
+    encoder, known = DecisionEncoder(flow, "mail", 3, classes), [0, len(classes) - 1]
+    numbers, posterior = np.arange(3), np.array(chances).reshape(3, 2)
+    decided, costs = np.array([0, len(classes) - 1, 0]), np.array([0.0, 0.1, 0.2])
+    made = encoder.encode(ids, numbers + 5, 10 * numbers, numbers, costs, known, posterior, decided)
+    none = encoder.encode(ids, numbers, 10 * numbers, numbers, costs, [], np.zeros((3, 0)), numbers)
+    for row, records in enumerate(zip(made, none, strict=True)):
+        for record in records:
+            assert (record.offset, record.key) == (10 * row, b"mail")
+            model = Prediction.model_validate_json(record.value or b"")
+            assert orjson.dumps(model.model_dump(mode="json", exclude={"scores"})) == record.value
+            assert (model.id, model.flow, model.at.offset) == (None if ids is None else ids[row], flow, 10 * row)
+        told = Prediction.model_validate_json(records[0].value or b"")
+        assert (told.seq, told.label, told.features_used) == (row + 5, classes[decided[row]], row)
+        assert list((told.posterior or {}).values()) == posterior[row].tolist()
+        assert told.score == posterior[row, int(decided[row] > 0)]
+
+
+names_of_streams = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
 
 
 @settings(max_examples=200, deadline=None)
 @given(
     flow=texts | st.just("50%d%%"),
-    stream=texts,
-    rows=st.lists(st.tuples(st.none() | st.text(max_size=5), counts, st.floats()), max_size=6),
+    rows=st.lists(
+        st.tuples(names_of_streams, st.none() | st.text(st.characters(codec="utf-8"), min_size=1), counts, st.floats()),
+        max_size=6,
+    ),
     labels=st.sampled_from([(-1, 1), ("ham", "spam"), (False, True), ("a%b", 'a"b')]),
-    seq=counts,
+    offset=counts,
+    data=st.data(),
 )
-def test_many_predictions_are_as_one_by_one(
-    flow: str, stream: str, rows: list[tuple[str | None, int, float]], labels: tuple[Any, Any], seq: int
+def test_the_predictions_of_a_poll_are_as_one_by_one(
+    flow: str, rows: list[tuple[str, str | None, int, float]], labels: tuple[Any, Any], offset: int, data: st.DataObject
 ) -> None:
-    made = encode.predictions(
-        flow=flow,
-        stream=stream,
-        ids=[id_ for id_, _, _ in rows],
-        seq=seq,
-        partition=3,
-        offsets=np.array([offset for _, offset, _ in rows], dtype=np.int64),
-        scores=np.array([score for _, _, score in rows], dtype=np.float64),
-        labels=labels,
-    )
-    assert made == [
+    """Also of some of its rows, and with letters that must be escaped."""
+    values: list[bytes | None] = [orjson.dumps({"id": id_, "x": {}}) for _, id_, _, _ in rows]
+    columns = Decoder(1).decode(poll_of(values, [stream.encode() for stream, _, _, _ in rows], first=offset)).columns
+    assert columns is not None
+    seq = np.array([number for _, _, number, _ in rows], dtype=np.int64)
+    scores = np.array([score for _, _, _, score in rows], dtype=np.float64)
+    chosen = data.draw(st.none() | st.lists(st.sampled_from(range(len(rows))), unique=True) if rows else st.none())
+    these = None if chosen is None else np.array(sorted(chosen), dtype=np.int64)
+    made = PredictionEncoder(flow, 3, labels).encode(columns, these, seq, scores)
+    one_by_one = [
         encode.prediction(
             flow=flow,
             stream=stream,
             id_=id_,
-            seq=seq + at,
+            seq=number,
             partition=3,
-            offset=offset,
+            offset=offset + 10 * at,
             score=score,
             label=labels[score > 0],
         )
-        for at, (id_, offset, score) in enumerate(rows)
+        for at, (stream, id_, number, score) in enumerate(rows)
+        if chosen is None or at in chosen
     ]
-    for record, (id_, offset, score) in zip(made, rows, strict=True):
+    assert list(made) == one_by_one
+    assert [made[at] for at in range(len(made))] == list(made[:]) == one_by_one
+    for record, score in zip(made, scores if these is None else scores[these], strict=True):
         assert record.value is not None
         model = Prediction.model_validate_json(record.value)
-        assert (model.id, model.at.offset) == (id_, offset)
         assert model.score == (score if math.isfinite(score) else None)
-        unset = {"features_used", "cost"}
+        unset = {"scores", "features_used", "cost", "posterior"}
         assert orjson.dumps(model.model_dump(mode="json", exclude=unset)) == record.value
-
-
-def test_predictions_without_ids_have_null() -> None:
-    offsets, scores = np.array([5, 6]), np.array([1.0, -1.0])
-    made = encode.predictions(flow="f", stream="s", ids=None, seq=0, partition=0, offsets=offsets, scores=scores)
-    assert [orjson.loads(record.value or b"")["id"] for record in made] == [None, None]
-
-
-def test_predictions_of_different_lengths_are_refused() -> None:
-    with pytest.raises(ValueError, match="one entry"):
-        encode.predictions(
-            flow="f", stream="s", ids=["a"], seq=0, partition=0, offsets=np.arange(2), scores=np.zeros(2)
-        )
 
 
 def test_a_dead_letter_is_the_message_and_headers() -> None:

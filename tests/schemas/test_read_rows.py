@@ -10,6 +10,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,7 +19,7 @@ from sluiceway.schemas import decode
 from sluiceway.schemas.decode import Decoder
 from sluiceway.schemas.instance_columns import Columns
 from sluiceway.schemas.lane import LaneBatch
-from sluiceway.schemas.read_rows import ODD, Desk
+from sluiceway.schemas.read_rows import MOST_EXPECTED, MOST_LETTERS, ODD, Desk
 from sluiceway.schemas.records import Rules
 from sluiceway.schemas.refusal import NamedBy
 from tests.schemas.polls import Row, batches_of, poll_of, rows_by_stream, rows_of
@@ -144,6 +145,19 @@ def test_usual_records_are_read(value: bytes) -> None:
     assert [dict(row.x) for row in rows] == [{"a": 1, "b": -2500}]
 
 
+def test_nulls_are_read_where_they_are_kept() -> None:
+    value = b'{"x":{"a":null,"b": null ,"c":0,"d":1},"y":1}'
+    for keeps_zeros, there in ((False, ["a", "b", "d"]), (True, ["a", "b", "c", "d"])):
+        decoder = Decoder(1, keep_nulls=True, keep_zeros=keeps_zeros)
+        assert left_over([value, b'{"x":[1,null]}', b'{"x":[null,1]}'], decoder) == [1]  # names of arrays come anew
+        [(_, batch)] = batches_of(decoder.decode(poll_of([value, b'{"x":[1,null]}'])))
+        assert list(batch.names) == [*there, "0", "1"]
+        assert np.isnan(batch.values).tolist() == [name in ("a", "b", "1") for name in batch.names]
+    assert left_over([value]) == [0]
+    [letter] = Decoder(1, keep_nulls=True).decode(poll_of([b'{"x":{"a":null,"b":"1"}}'])).dead_letters
+    assert letter.message == 'feature "b" is the string "1", not a finite number'
+
+
 def test_later_labels_and_streams_are_read() -> None:
     values: list[bytes | None] = [b'{"id":"\xc3\xa9","y":true}', b'{"stream":"s\xc3\xb8k","x":{},"y":0}']
     decoder = Decoder(1, "member")
@@ -239,3 +253,48 @@ def test_two_names_of_one_address_stay_two() -> None:
     assert read is not None
     assert spelt_at(read, read.name_at, read.name_size) == ["a", "b", "b"]
     assert read.values.tolist() == [1, 2, 3]
+
+
+@st.composite
+def much_alike(draw: st.DrawFn) -> list[bytes | None]:
+    """Records with the same names in the same order, but for some that are left out, come anew, or change places."""
+    names = draw(st.lists(st.text(st.characters(codec="utf-8"), min_size=1, max_size=20), min_size=1, unique=True))
+    made: list[bytes | None] = []
+    for _ in range(draw(st.integers(1, 12))):
+        here = [name for name in names if draw(st.integers(0, 9)) > 0]
+        if draw(st.integers(0, 3)) == 0:
+            here = draw(st.permutations(here)) + draw(st.lists(st.sampled_from([*names, "new", "neu"]), max_size=2))
+        members = ",".join(f"{orjson.dumps(name).decode()}:{draw(st.integers(-1, 1))}" for name in here)
+        made.append(f'{{"x":{{{members}}},"y":1}}'.encode())
+    return made
+
+
+@settings(max_examples=300, deadline=None)
+@given(polls=st.lists(much_alike(), max_size=3))
+def test_names_are_read_alike_whether_they_were_expected_or_not(polls: list[list[bytes | None]]) -> None:
+    """The decoder knows the names of the records before; each time that a name comes twice is noticed."""
+    reading, parsing = Decoder(1), Decoder(1)
+    for values in polls:
+        ours = content(reading.decode(poll_of(values)))
+        with all_by_hand():
+            assert content(parsing.decode(poll_of(values))) == ours
+
+
+def test_more_names_than_can_be_expected_are_read() -> None:
+    """Too many, and of too many letters."""
+    many = {f"feature-{number}": 1 for number in range(MOST_EXPECTED + 10)}
+    long = {f"{number}".rjust(MOST_LETTERS // 8, "x"): 1 for number in range(20)}
+    decoder, by_hand = Decoder(1), Decoder(1)
+    values: list[bytes | None] = [orjson.dumps({"x": x}) for x in (many, many, long, long, long, many)]
+    assert left_over(values, decoder) == []
+    ours = content(decoder.decode(poll_of(values)))
+    with all_by_hand():
+        assert content(by_hand.decode(poll_of(values))) == ours
+
+
+def test_nothing_is_read_beyond_the_end_of_the_last_record() -> None:
+    """Where a long name is expected, and the text of the poll ends."""
+    decoder = Decoder(1)
+    decoder.decode(poll_of([orjson.dumps({"x": {"a" * 60_000: 1}})]))
+    for value in (b'{"x":{"a', b'{"x":{"', b'{"x":{"' + b"a" * 50):
+        assert left_over([value], decoder) == [0]

@@ -9,8 +9,9 @@ import pytest
 
 from sluiceway.operators import registry
 from sluiceway.operators.contract import ColumnSelector
+from sluiceway.operators.kinds.column_selector import COLUMN_SELECTOR
 
-SELECTORS = {name: entry for name, entry in registry.OPERATORS.items() if entry.kind == "column-selector"}
+SELECTORS = {name: entry for name, entry in registry.OPERATORS.items() if entry.kind is COLUMN_SELECTOR}
 DISCRETE = ("symmetric-uncertainty", "mutual-information")
 VARIANTS: dict[str, list[dict[str, Any]]] = {
     "saola": [

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from sluiceway.operators.kernels.numbers.random import draw, stream_of
+
 Column = NDArray[np.float64]
 DIGITS = 10
 
@@ -243,3 +245,93 @@ def regression_p(C: Column, model: Sequence[Column], x: Column) -> float:
     inverse = np.linalg.inv(design.T @ design)
     t = coefficients[-1] / np.sqrt(residual @ residual / freedom * inverse[-1, -1])
     return float(2 * stats.t.sf(abs(t), freedom))
+
+
+def gap_ends(s: Sequence[float], t: int) -> bool:
+    """OFS-A3M: the distance s_t lies behind the first large gap."""
+    return not s[t] - s[t - 1] < 1.5 * (s[-1] - s[1]) / (len(s) - 2)
+
+
+def density_ends(s: Sequence[float], t: int) -> bool:
+    """OFS-Density: distances grow faster than their number."""
+    return not (s[t] / t <= s[t - 1] / (t - 1) or s[t] == 0)
+
+
+def neighbourhood_purity(C: Column, columns: Sequence[Column], ends: Callable[[Sequence[float], int], bool]) -> float:
+    """γ: the mean over rows of the share of neighbours that have the row's label."""
+    table = np.column_stack([(x - x.mean()) / x.std(ddof=1) for x in columns])
+    shares = []
+    for i, row in enumerate(table):
+        D = np.sqrt(((table - row) ** 2).sum(axis=1))
+        order = np.argsort(D, kind="stable")
+        s = D[order].tolist()
+        stop = next((t for t in range(2, len(s)) if ends(s, t)), len(s))
+        near = order[1:stop]
+        shares.append(int((C[near] == C[i]).sum()) / len(near))
+    return sum(shares) / len(C)
+
+
+def _shuffled(S: Sequence[int], number: int, seed: int) -> list[int]:
+    """The order in which the members are tried, drawn by Fisher and Yates: which one it is, is no part of the rule."""
+    turn, stream = list(S), np.uint64(stream_of(seed, number, 3))
+    for last in range(len(turn) - 1, 0, -1):
+        other = int(draw(stream, last)) % (last + 1)
+        turn[last], turn[other] = turn[other], turn[last]
+    return turn
+
+
+def ofs_a3m(C: Column, columns: Sequence[Column], *, seed: int = 0) -> list[int]:
+    def purity(of: Sequence[int]) -> float:
+        return neighbourhood_purity(C, [columns[k] for k in of], gap_ends)
+
+    S: list[int] = []
+    of_S = threshold = 0.0
+    alone: dict[int, float] = {}
+    for i, F in enumerate(columns):
+        if np.ptp(F) == 0:
+            continue
+        alone[i] = purity([i])
+        if alone[i] < threshold or alone[i] == 0:
+            continue
+        with_it = purity([*S, i])
+        if with_it < of_S:
+            continue
+        R = [*S, i]
+        if with_it == of_S:
+            for u in _shuffled(S, i + 1, seed):
+                without = [k for k in R if k != u]
+                if purity(without) == with_it:
+                    R = without
+        S, of_S = R, with_it
+        threshold = sum(alone[k] for k in S) / len(S)
+    return S
+
+
+def ofs_density(C: Column, columns: Sequence[Column], *, seed: int = 0) -> list[int]:
+    def purity(of: Sequence[int]) -> float:
+        return neighbourhood_purity(C, [columns[k] for k in of], density_ends)
+
+    S: list[int] = []
+    of_S = threshold = 0.0
+    alone: dict[int, float] = {}
+    for i, F in enumerate(columns):
+        if np.ptp(F) == 0:
+            continue
+        alone[i] = purity([i])
+        if alone[i] < threshold or alone[i] == 0:
+            continue
+        with_it = purity([*S, i])
+        R, of_R = [*S, i], with_it
+        if with_it <= of_S:
+            if of_S - with_it > 0.05 * of_S:
+                continue
+            for u in _shuffled(S, i + 1, seed):
+                without = [k for k in R if k != u]
+                if purity(without) >= of_R:
+                    R, of_R = without, purity(without)
+            if of_R < of_S:  # nothing is removed, and what is counted stays as it was
+                S = [*S, i]
+                continue
+        S, of_S = R, of_R
+        threshold = sum(alone[k] for k in S) / len(S)
+    return S

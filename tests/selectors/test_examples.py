@@ -204,8 +204,8 @@ def test_a_held_column_that_is_not_selected_may_come_again() -> None:
         (lambda: Saola(ties=None), "ties must be one of inclusive, strict, not None"),  # type: ignore[arg-type]
         (lambda: Saola(significance=0), "significance must be a number between 0 and 1, not 0"),
         (lambda: Saola(significance=float("nan")), "significance must be a number between 0 and 1, not nan"),
-        (lambda: Saola(delta=1.0), "delta must be a number in [0, 1), not 1.0"),
-        (lambda: Saola(delta=True), "delta must be a number in [0, 1), not True"),
+        (lambda: Saola(delta=1.0), "delta must be a number of at least 0 and below 1, not 1.0"),
+        (lambda: Saola(delta=True), "delta must be a number of at least 0 and below 1, not True"),
         (lambda: OSFS(max_subset=0), "max_subset must be a whole number of at least 1, not 0"),
         (lambda: OSFS(test="chi2"), "test must be one of fisher-z, g2, not 'chi2'"),
         (lambda: FastOSFS(max_subset=11), "max_subset must be at most 10, not 11"),

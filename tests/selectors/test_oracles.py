@@ -21,6 +21,8 @@ ORACLES: dict[str, Oracle] = {
     "fast-osfs": oracles.fast_osfs,
     "alpha-investing": oracles.alpha_investing,
     "fcbf": oracles.fcbf,
+    "ofs-a3m": oracles.ofs_a3m,
+    "ofs-density": oracles.ofs_density,
 }
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sluiceway.operators import registry
 from sluiceway.operators.contract import Selected
 from sluiceway.operators.kernels.keys import feature_keys
+from sluiceway.operators.kinds.instance_selector import INSTANCE_SELECTOR
 from sluiceway.operators.selectors.saola import Saola
 from sluiceway.operators.selectors.saola_stream import SaolaStream
 from sluiceway.schemas.batch import InstanceBatch
@@ -40,7 +41,7 @@ def law(number: int) -> pytest.MarkDecorator:
     """Each selector of instances in each variant; a strict xfail where the registry says why the law cannot hold."""
     cases = []
     for name, entry in registry.OPERATORS.items():
-        if entry.kind == "instance-selector":
+        if entry.kind is INSTANCE_SELECTOR:
             reason = entry.exceptions.get(number)
             marks = [pytest.mark.xfail(reason=reason, strict=True)] if reason else []
             for params in VARIANTS.get(name, [{}]):
@@ -330,7 +331,6 @@ def test_at_the_limit_the_smaller_key_of_a_row_comes_first() -> None:
         ({"good": 1.0, "": 1.0}, 1, "''"),
         ({"good": 1.0, 7: 1.0}, 1, "7"),
         ({"good": 1.0}, 0, "label"),
-        ({"good": 1.0}, True, "label"),
         ({"good": 1.0}, 0.5, "label"),
     ],
 )

@@ -20,11 +20,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import sluiceway.sklearn
 from sluiceway.errors import SettingsError
 from sluiceway.operators import registry
+from sluiceway.operators.kinds.learner import LEARNER
 from sluiceway.operators.learners.pa_l1 import PAL1
 from sluiceway.schemas.batch import InstanceBatch
 from sluiceway.sklearn import OnlineSelector
 
-LEARNERS = [name for name, entry in registry.OPERATORS.items() if entry.kind == "learner"]
+LEARNERS = [name for name, entry in registry.OPERATORS.items() if entry.kind is LEARNER]
 
 
 @parametrize_with_checks([OnlineSelector(name) for name in LEARNERS])  # type: ignore[untyped-decorator]

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import orjson
 
-from sluiceway.flows.select import lane_of
 from sluiceway.operators import registry
-from sluiceway.operators.contract import Learner
-from sluiceway.operators.stages.bank_lane import BankLane
+from sluiceway.operators.stages.bank_lane import LearnerConfig
 from sluiceway.operators.stages.emission import Emit
-from sluiceway.operators.stages.lane import Lane
-from sluiceway.operators.stages.stream import StreamConfig
-from sluiceway.operators.stages.streams import StreamKind
+from sluiceway.operators.stages.streams import AnyLane, Memory, Streams
+from sluiceway.schemas.asleep import Asleep, AsleepInMemory
 from sluiceway.schemas.decode import Decoder
 from sluiceway.schemas.lane import LaneOutput, OutRecord, RawPoll
 from sluiceway.schemas.state import StoredChange, StoredStream
 from tests.operators.streams import budget
 
+Stored = dict[str, StoredStream]
 STEP = 10
 """Between offsets, so that an offset is never taken for a row number."""
 LANE = 3
@@ -40,15 +38,14 @@ def message(stream: str, record: Any) -> Message:
 
 def config(
     operator: str = "ofs", params: dict[str, Any] | None = None, emit: Emit | None = None, **options: Any
-) -> StreamConfig:
+) -> LearnerConfig:
     """A flow's stream settings; two features and large steps, so that selections change often."""
     cls = registry.get(operator).cls
     given = budget(cls, 2) if params is None else params
-    return StreamConfig(
+    return LearnerConfig(
         flow="f",
         operator=operator,
         new_learner=lambda: cls(**given),
-        learner_from_state=cls.from_state,
         emit=emit or Emit(every=3),
         **{"predictions": True, **options},
     )
@@ -93,9 +90,9 @@ class Given:
         self.dead_letters += output.dead_letters
 
 
-def new_lane(kind: StreamKind) -> Lane | BankLane:
+def new_lane(kind: Streams) -> AnyLane:
     """A lane as a flow makes it."""
-    return lane_of(kind, TOPIC, LANE)
+    return kind.lane(TOPIC, LANE)
 
 
 class Store:
@@ -106,7 +103,7 @@ class Store:
         self.streams: dict[str, StoredStream] = {}
         self._used: set[tuple[str, int]] = set()
 
-    def commit(self, lane: Lane | BankLane) -> list[StoredChange]:
+    def commit(self, lane: AnyLane) -> list[StoredChange]:
         changes = lane.changes()
         for name, birth, head, added, dropped in changes:
             stored = self.streams.setdefault(name, StoredStream(birth, head))
@@ -121,28 +118,31 @@ class Store:
         self.position = lane.position
         return changes
 
-    def lane(self, kind: StreamKind) -> Lane | BankLane:
+    def lane(
+        self, kind: Streams, memory: Memory | None = None, asleep: Callable[[Stored], Asleep] = AsleepInMemory
+    ) -> AnyLane:
         """One that goes on from here; it shares nothing with the store."""
         lane = new_lane(kind)
         copies = {name: StoredStream(one.birth, one.head, dict(one.pieces)) for name, one in self.streams.items()}
-        lane.restore(self.position, copies)
+        lane.restore(self.position, asleep(copies), memory)
         return lane
 
 
-def put_away(lane: Lane | BankLane, kind: StreamKind) -> Lane | BankLane:
+def put_away(lane: AnyLane, kind: Streams) -> AnyLane:
     """A lane that goes on where a new one, never committed before, has come to."""
     store = Store()
     store.commit(lane)
     return store.lane(kind)
 
 
-def run(config: StreamConfig, inputs: Sequence[RawPoll], restore_before: Sequence[int] = ()) -> Given:
+def run(config: LearnerConfig, inputs: Sequence[RawPoll], restore_before: Sequence[int] = ()) -> Given:
     """Feed a lane poll by poll, putting it away and waking it up from its store before some of them."""
-    decoder, lane, given, store = Decoder(8), new_lane(config), Given(), Store()
+    zeros = config.scale == "standard"
+    decoder, lane, given, store = Decoder(8, keep_zeros=zeros), new_lane(config), Given(), Store()
     for number, raw in enumerate(inputs):
         if number in restore_before:
             store.commit(lane)
-            decoder, lane = Decoder(8), store.lane(config)
+            decoder, lane = Decoder(8, keep_zeros=zeros), store.lane(config)
         given.add(lane.process(decoder.decode(raw)))
     return given
 
@@ -164,13 +164,55 @@ class Wait(NamedTuple):
     score: float
 
 
+class ScaleOracle:
+    """What a flow does to instances first, one dictionary at a time."""
+
+    def __init__(self, config: LearnerConfig) -> None:
+        self._config = config
+        self._seen = 0
+        self._known: dict[str, tuple[float, float, int]] = {}
+        self.ignored = 0
+
+    def __call__(self, x: dict[str, float], *, arrives: bool) -> dict[str, float]:
+        self._seen += arrives
+        row = {}
+        for name, value in x.items():
+            scaled = self._value(name, float(value), arrives)
+            if scaled:
+                row[name] = scaled
+        if self._config.intercept:
+            row.setdefault("(intercept)", 1.0)
+        return unit(row) if self._config.scale in ("l2", "rms-l2") else row
+
+    def _value(self, name: str, value: float, arrives: bool) -> float:
+        if self._config.scale in ("none", "l2") or (self._config.scale == "rms-l2" and value == 0):
+            return value
+        if name not in self._known and (not arrives or len(self._known) == self._config.max_scaled):
+            self.ignored += arrives
+            return 0.0
+        first, second, count = self._known.get(name, (0.0, 0.0, 0))
+        if self._config.scale == "rms-l2":
+            first += value * value if arrives else 0.0
+            self._known[name] = first, second, count
+            return value / (math.sqrt(first) / math.sqrt(self._seen))
+        if arrives:
+            count += 1
+            apart = value - first
+            first += apart / count
+            second += apart * (value - first)
+            self._known[name] = first, second, count
+        spread = math.sqrt(second / count) if second > 0 else 0.0
+        return (value - first) / spread if spread > 0 else 0.0
+
+
 class StreamOracle:
     """What DESIGN says of one stream, in its words."""
 
-    def __init__(self, name: str, config: StreamConfig) -> None:
+    def __init__(self, name: str, config: LearnerConfig) -> None:
         self.name = name
         self.config = config
-        self.model = cast(Learner, config.new_learner())
+        self.model = config.new_learner()
+        self.scaled = ScaleOracle(config)
         self.waiting: dict[str, Wait] = {}
         self.seen = self.mistakes = self.ts = self.evicted = 0
         self.emitted: list[str] = []
@@ -178,7 +220,7 @@ class StreamOracle:
 
     def instance(self, record: dict[str, Any], offset: int) -> dict[str, Any]:
         """Score, count, wait or learn; the prediction."""
-        x = unit(record["x"]) if self.config.scale == "l2" else {n: float(v) for n, v in record["x"].items() if v}
+        x = self.scaled(record["x"], arrives=True)
         score = self.model.score_one(x)
         prediction = {
             "flow": "f",
@@ -196,7 +238,7 @@ class StreamOracle:
             self._learn(x, 1 if y == 1 else -1, score)
         elif record.get("id") is not None and self.config.max_pending:
             self.waiting.pop(record["id"], None)
-            self.waiting[record["id"]] = Wait(x, score)
+            self.waiting[record["id"]] = Wait(record["x"], score)
             if len(self.waiting) > self.config.max_pending:
                 self.waiting.pop(next(iter(self.waiting)))
                 self.evicted += 1
@@ -208,7 +250,7 @@ class StreamOracle:
         if found is None:
             return False
         self.ts = max(self.ts, record.get("ts") or 0)
-        self._learn(found.x, 1 if record["y"] == 1 else -1, found.score)
+        self._learn(self.scaled(found.x, arrives=False), 1 if record["y"] == 1 else -1, found.score)
         return True
 
     def _learn(self, x: dict[str, float], y: int, published: float) -> None:
@@ -230,6 +272,8 @@ class StreamOracle:
         metrics: dict[str, float] = {"mistakes": self.mistakes, "error_rate": self.mistakes / model.version}
         if self.evicted:
             metrics["pending_evicted"] = self.evicted
+        if self.scaled.ignored:
+            metrics["scale_ignored"] = self.scaled.ignored
         record = {
             "schema": 1,
             "flow": "f",
@@ -265,7 +309,7 @@ class Expected(NamedTuple):
     """Offset, message, class."""
 
 
-def oracle(config: StreamConfig, messages: Sequence[Message]) -> Expected:
+def oracle(config: LearnerConfig, messages: Sequence[Message]) -> Expected:
     """Everything a lane must give for messages that are instances, later labels, or no JSON at all."""
     streams: dict[str, StreamOracle] = {}
     given = Expected([], [], [], [])

@@ -15,10 +15,11 @@ from sluiceway.operators.stages.bank_lane import BankLane
 from sluiceway.operators.stages.emission import Emit
 from sluiceway.operators.stages.lane import Lane
 from sluiceway.operators.stages.pieces import Pieces
+from sluiceway.operators.stages.streams import AnyLane
 from sluiceway.schemas.decode import Decoder
 from sluiceway.schemas.state import FORMAT_VERSION, PIECE, pack, unpack
 from tests.columns.lanes import Kind, columns, windows
-from tests.columns.test_laws import column_kinds, column_messages, instance_messages, unscored_kinds, window_kinds
+from tests.columns.test_laws import column_kinds, column_messages, instance_messages, selecting_kinds, window_kinds
 from tests.stages.lanes import LANE, Message, Store, config, message, new_lane, poll, polls
 from tests.stages.test_lane_laws import configs, messages
 
@@ -55,12 +56,16 @@ def _woken(kind: Kind, store: Store, name: str) -> Any:
     if isinstance(lane, BankLane):
         lane._admit([name.encode()])
     else:
+        assert isinstance(lane, Lane)
         lane._touch(name, LANE)
     return lane.stream_state(name)
 
 
-def _is_awake(lane: Lane | BankLane, name: str) -> bool:
-    return name.encode() in lane._roster if isinstance(lane, BankLane) else name in lane._streams
+def _is_awake(lane: AnyLane, name: str) -> bool:
+    if isinstance(lane, BankLane):
+        return name.encode() in lane._roster
+    assert isinstance(lane, Lane)
+    return name in lane._streams
 
 
 def check(kind: Kind, sent: list[Message], cut: list[int], seed: int) -> None:
@@ -86,7 +91,7 @@ def test_commits_change_nothing_of_columns(kind: Kind, sent: list[Message], cut:
 
 
 @law
-@given(unscored_kinds(), instance_messages(), cuts, chances)
+@given(selecting_kinds(), instance_messages(), cuts, chances)
 def test_commits_change_nothing_of_instance_selectors(
     kind: Kind, sent: list[Message], cut: list[int], seed: int
 ) -> None:
@@ -286,3 +291,14 @@ def test_what_sleeps_does_not_trouble_the_others() -> None:
     lane = store.lane(config())
     lane.process(Decoder(8).decode(poll([message("n", {"x": {"a": 1}, "y": 1})], 20)))
     assert [(change.stream, change.birth) for change in lane.changes()] == [("n", 1)]
+
+
+@pytest.mark.parametrize("features", [1, 5, 50, 3000])
+def test_the_head_of_a_plain_stream_is_packed_as_any_other(features: int) -> None:
+    """However long its model is: MessagePack spells lengths in several ways."""
+    lane = new_lane(config("pa", params={}))
+    lane.process(Decoder(8).decode(poll([message("a", {"x": {f"f{at}": 1 for at in range(features)}, "y": 1})])))
+    [change] = lane.changes()
+    assert change.head == pack(unpack(change.head))
+    assert not change.added
+    assert not change.dropped

@@ -10,8 +10,8 @@ import orjson
 import pytest
 
 from sluiceway.errors import FlowError
+from sluiceway.operators.stages.bank_lane import LearnerConfig
 from sluiceway.operators.stages.emission import Emit
-from sluiceway.operators.stages.stream import StreamConfig
 from sluiceway.schemas.decode import Decoder
 from tests.stages.lanes import (
     LANE,
@@ -31,12 +31,12 @@ from tests.stages.lanes import (
 PERCEPTRON = "perceptron-truncated"
 
 
-def snapshots(flow: StreamConfig, records: list[Any], cuts: tuple[int, ...] = ()) -> list[dict[str, Any]]:
+def snapshots(flow: LearnerConfig, records: list[Any], cuts: tuple[int, ...] = ()) -> list[dict[str, Any]]:
     got = run(flow, polls([message("mail", record) for record in records], cuts))
     return parsed(got.selections + got.finals)
 
 
-def perceptron(k: int, emit: Emit, **options: Any) -> StreamConfig:
+def perceptron(k: int, emit: Emit, **options: Any) -> LearnerConfig:
     return config(PERCEPTRON, {"k": k}, emit, scale="none", **options)
 
 
@@ -149,7 +149,7 @@ def test_new_emission_settings_take_hold_at_a_learnt_row_whatever_the_polls() ->
         assert len(given) == 1, emit
 
 
-def _store_after(flow: StreamConfig, sent: list[Message]) -> Store:
+def _store_after(flow: LearnerConfig, sent: list[Message]) -> Store:
     lane, store = new_lane(flow), Store()
     lane.process(Decoder(8).decode(poll(sent)))
     store.commit(lane)

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from sluiceway.operators import registry
+from sluiceway.operators.bank.bank import Bank
+from sluiceway.operators.bank.chosen import Chosen
+from sluiceway.operators.kinds.learner import LEARNER
+from sluiceway.operators.stages.bank_lane import LearnerConfig
+from sluiceway.operators.stages.bank_snapshots import BankSnapshots
 from sluiceway.operators.stages.emission import Emit
-from sluiceway.operators.stages.stream import StreamConfig
 from tests.stages.lanes import Message, config, message, oracle, parsed, polls, run
 
 streams = st.sampled_from(["a", "b", "ü/c"])
@@ -48,16 +55,18 @@ emits = st.builds(
     final=st.booleans(),
     top=st.sampled_from([1, 1000]),
 )
-LEARNERS = sorted(name for name, entry in registry.OPERATORS.items() if entry.kind == "learner")
+LEARNERS = sorted(name for name, entry in registry.OPERATORS.items() if entry.kind is LEARNER)
 operators = st.sampled_from(LEARNERS)
 
 
 @st.composite
-def configs(draw: st.DrawFn) -> StreamConfig:
+def configs(draw: st.DrawFn) -> LearnerConfig:
     return config(
         draw(operators),
         emit=draw(emits),
-        scale=draw(st.sampled_from(["l2", "none"])),
+        scale=draw(st.sampled_from(["l2", "none", "rms-l2", "standard"])),
+        intercept=draw(st.booleans()),
+        max_scaled=draw(st.sampled_from([2, 100])),
         max_pending=draw(st.sampled_from([0, 1, 2, 10])),
     )
 
@@ -67,7 +76,7 @@ law = settings(max_examples=100, deadline=None, suppress_health_check=[HealthChe
 
 @law
 @given(configs(), messages)
-def test_a_lane_gives_what_the_oracle_gives(flow: StreamConfig, sent: list[Message]) -> None:
+def test_a_lane_gives_what_the_oracle_gives(flow: LearnerConfig, sent: list[Message]) -> None:
     got, wanted = run(flow, polls(sent, [])), oracle(flow, sent)
     assert parsed(got.selections) == _as_json(wanted.selections)
     assert parsed(got.finals) == _as_json(wanted.finals)
@@ -87,7 +96,7 @@ def _as_json(records: list[dict[str, Any]]) -> Any:
 @law
 @given(configs(), messages, st.lists(st.integers(0, 40), max_size=8), st.sets(st.integers(0, 8), max_size=4))
 def test_cutting_and_restoring_change_no_byte(
-    flow: StreamConfig, sent: list[Message], cuts: list[int], restores: set[int]
+    flow: LearnerConfig, sent: list[Message], cuts: list[int], restores: set[int]
 ) -> None:
     assert run(flow, polls(sent, cuts), sorted(restores)) == run(flow, polls(sent, []))
 
@@ -121,7 +130,7 @@ def test_restoring_changes_no_byte_of_a_growing_model() -> None:
 
 @law
 @given(configs(), messages)
-def test_a_version_has_at_most_one_snapshot(flow: StreamConfig, sent: list[Message]) -> None:
+def test_a_version_has_at_most_one_snapshot(flow: LearnerConfig, sent: list[Message]) -> None:
     got = run(flow, polls(sent, range(len(sent))))
     made = [(record["stream"], record["version"]) for record in parsed(got.selections + got.finals)]
     assert len(set(made)) == len(made)
@@ -130,7 +139,7 @@ def test_a_version_has_at_most_one_snapshot(flow: StreamConfig, sent: list[Messa
 @law
 @given(configs(), messages, st.integers(0, 40))
 def test_replaying_up_to_its_source_gives_a_snapshot_again(
-    flow: StreamConfig, sent: list[Message], chosen: int
+    flow: LearnerConfig, sent: list[Message], chosen: int
 ) -> None:
     got = run(flow, polls(sent, []))
     if not got.selections:
@@ -146,3 +155,27 @@ def test_an_empty_lane_gives_nothing(rows: int) -> None:
     sent = [message("a", {"x": {"free": 1}})] * rows
     got = run(config(predictions=False), polls(sent, []))
     assert (got.selections, got.finals, got.predictions, got.dead_letters) == ([], [], [], [])
+
+
+@law
+@given(configs(), messages, st.none() | st.integers(200, 600))
+def test_snapshots_made_together_are_as_one_by_one(
+    flow: LearnerConfig, sent: list[Message], max_bytes: int | None
+) -> None:
+    """To the byte; also those that are cut."""
+    flow = replace(flow, max_snapshot_bytes=max_bytes)
+    together = run(flow, polls(sent, []))
+
+    def one_by_one(maker: BankSnapshots, bank: Bank, models: NDArray[np.int64], chosen: Chosen) -> list[bytes | None]:
+        return [None] * len(models)
+
+    with patch.object(BankSnapshots, "_features", one_by_one):
+        assert run(flow, polls(sent, [])) == together
+
+
+def test_a_name_that_must_be_escaped_is_in_snapshots() -> None:
+    sent = [message("a\\\"", {"x": {'q"\\\n': 1.0, "ü": 2.0}, "y": 1})] * 3
+    given = run(config(emit=Emit(every=2)), polls(sent, []))
+    first, final = parsed(given.selections + given.finals)
+    assert {entry["feature"] for entry in first["selected"]} == {'q"\\\n', "ü"}
+    assert (final["stream"], final["entered"], final["left"]) == ("a\\\"", [], [])

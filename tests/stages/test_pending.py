@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from sluiceway.operators.stages.bank_lane import LearnerConfig
 from sluiceway.operators.stages.emission import Emit
-from sluiceway.operators.stages.stream import StreamConfig
 from sluiceway.schemas.decode import Decoder
 from tests.stages.lanes import Given, config, message, new_lane, parsed, polls, put_away, run
 
@@ -108,7 +108,7 @@ def test_a_repeated_id_becomes_the_newest() -> None:
 
 
 def test_a_lower_limit_holds_from_the_next_instance_on() -> None:
-    def limited(limit: int) -> StreamConfig:
+    def limited(limit: int) -> LearnerConfig:
         return config("perceptron-truncated", {"k": 3}, Emit(every=1, final=False), scale="none", max_pending=limit)
 
     waiting: Records = [{"id": name, "x": {"a": 1}} for name in ("p", "q", "r", "s")]

@@ -2,6 +2,17 @@
 
 from tests.support.broker import Broker, BrokerFailed, BrokerUnavailable
 from tests.support.cluster import Cluster
-from tests.support.kafka import Record, Topics, produce, read_committed
+from tests.support.kafka import Record, Topics, are_hidden, produce, read_committed, settle
 
-__all__ = ["Broker", "BrokerFailed", "BrokerUnavailable", "Cluster", "Record", "Topics", "produce", "read_committed"]
+__all__ = [
+    "Broker",
+    "BrokerFailed",
+    "BrokerUnavailable",
+    "Cluster",
+    "Record",
+    "Topics",
+    "are_hidden",
+    "produce",
+    "read_committed",
+    "settle",
+]

@@ -200,11 +200,20 @@ class Node:
             self._cluster = next(line.partition("=")[2] for line in lines if line.startswith("cluster.id="))
             return
         command = _java(libs, "kafka.tools.StorageTool", "format", "-t", self._cluster, "-c", str(self._properties))
+        command += self._format_options()
         if reason := _run(command):
             raise BrokerFailed(f"formatting {self.directory} failed:\n{reason}")
 
+    def _format_options(self) -> list[str]:
+        """What a new directory begins with besides."""
+        return []
+
+    def _machine_options(self) -> list[str]:
+        """What Java is told besides."""
+        return []
+
     def _launch(self, libs: Path) -> None:
-        command = _java(libs, "kafka.Kafka", str(self._properties), heap="512m")
+        command = _java(libs, *self._machine_options(), "kafka.Kafka", str(self._properties), heap="512m")
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         # A shell that waits for the end of its input, which comes when we die in whatever way, and then kills

@@ -15,6 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, NamedTuple, Self
 
+import psutil  # type: ignore[import-untyped]  # it has no types
+
 from tests.support.kafka import Record, Topics, read_committed
 
 OUTPUTS = ("selections", "predictions", "dead_letters")
@@ -60,6 +62,7 @@ class Running:
         cwd: Path | None = None,
         env: Mapping[str, str] | None = None,
         module: str = "sluiceway",
+        inherit: Mapping[str, str] = os.environ,
     ) -> None:
         command = [sys.executable, "-m", module, *map(str, arguments)]
         # files, not pipes: a flow that says more than a pipe holds must not wait for us
@@ -67,7 +70,7 @@ class Running:
         self._process = subprocess.Popen(
             command,
             cwd=cwd,
-            env={**os.environ, "PYTHONUNBUFFERED": "1", **(env or {})},
+            env={**inherit, "PYTHONUNBUFFERED": "1", **(env or {})},
             stdin=subprocess.DEVNULL,
             stdout=self._said[0],
             stderr=self._said[1],
@@ -84,8 +87,17 @@ class Running:
             time.sleep(0.05)
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def alive(self) -> bool:
         return self._process.poll() is None
+
+    def cpu_seconds(self) -> float:
+        """What it has used so far."""
+        times = psutil.Process(self._process.pid).cpu_times()
+        return float(times.user + times.system)
 
     def send(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
@@ -155,6 +167,8 @@ class KafkaFlow:
     ) -> None:
         self.topics = topics
         self.bootstrap = topics.bootstrap
+        self.address = self.bootstrap
+        """Where the flow itself finds the broker."""
         self.name = topics.group(name)
         self.directory = directory
         self.file = directory / f"{self.name}.toml"
@@ -181,7 +195,7 @@ class KafkaFlow:
         """Write the flow's file, with changes to its tables; they last."""
         for table, changes in sections.items():
             self.sections[table] = {**self.sections.get(table, {}), **changes}
-        urls = {role: f"kafka://{self.bootstrap}/{name}" for role, name in self.topic.items()}
+        urls = {role: f"kafka://{self.address}/{name}" for role, name in self.topic.items()}
         self.file.write_text(toml({"flow": {"name": self.name}, "topics": urls, **self.sections}))
 
     def arguments(self, *more: str) -> Sequence[str | Path]:

@@ -34,6 +34,7 @@ from confluent_kafka.admin import (
 
 Bytes = bytes | str | None
 ANYONE = "User:ANONYMOUS"  # who every client is on a plaintext listener
+MARKERS_SECONDS = 30.0
 
 
 class Record(NamedTuple):
@@ -133,6 +134,30 @@ def read_committed(
         consumer.close()
 
 
+def are_hidden(bootstrap: str, topics: Iterable[str]) -> bool:
+    """Whether a transaction that has not ended hides records in any partition."""
+    ends = []
+    for isolation in ("read_committed", "read_uncommitted"):
+        consumer = Consumer(
+            {"bootstrap.servers": bootstrap, "group.id": "ends", "isolation.level": isolation, "log_level": 0}
+        )
+        places = [
+            TopicPartition(topic, partition)
+            for topic in topics
+            for partition in consumer.list_topics(topic, timeout=30).topics[topic].partitions
+        ]
+        ends.append([consumer.get_watermark_offsets(place, timeout=30) for place in places])
+        consumer.close()
+    return ends[0] != ends[1]
+
+
+def settle(bootstrap: str, topics: Iterable[str]) -> None:
+    """A broker answers that a transaction is committed before it has said so in each of its partitions."""
+    names, deadline = list(topics), time.monotonic() + MARKERS_SECONDS
+    while are_hidden(bootstrap, names) and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+
 def _record(message: Message) -> Record:
     headers = message.headers() or []
     pairs = headers.items() if isinstance(headers, dict) else headers
@@ -152,7 +177,7 @@ class Topics:
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
-        self.admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        self.reconnect()
         self._topics: list[str] = []
         self._groups: list[str] = []
         self._ruled: set[tuple[ResourceType, str, ResourcePatternType]] = set()
@@ -173,6 +198,10 @@ class Topics:
         self.also(name)
         self.wait_for(name, partitions)
         return name
+
+    def reconnect(self) -> None:
+        """By a new client: one that has seen a broker die may have lost it for good."""
+        self.admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
 
     def also(self, *topics: str, groups: Iterable[str] = ()) -> None:
         """What somebody else makes is removed afterwards too."""
@@ -201,6 +230,12 @@ class Topics:
         latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         found = self.admin.list_offsets({place: latest}, isolation_level=IsolationLevel.READ_UNCOMMITTED)
         return int(found[place].result(30).offset)
+
+    def everything(self, topic: str) -> bytes:
+        """All bytes of a topic's committed records."""
+        records = [record for lane in read_committed(self.bootstrap, topic).values() for record in lane]
+        parts = [(record.key, record.value, *(value for _, value in record.headers)) for record in records]
+        return b"\n".join(part or b"" for record in parts for part in record)
 
     def remove(self, topic: str) -> None:
         """And wait until nobody knows of it."""
@@ -267,6 +302,12 @@ class Topics:
                 done.result(30)
         self._topics.clear()
         self._groups.clear()
+
+    def clear_but(self, *kept: str) -> None:
+        """Remove what was made so far, but for these topics."""
+        self._topics = [topic for topic in self._topics if topic not in kept]
+        self.clear()
+        self._topics += kept
 
     def _led(self, topic: str, partitions: int) -> bool:
         metadata = self.admin.list_topics(topic, timeout=10).topics[topic]

@@ -21,6 +21,7 @@ from sluiceway.topics.state_records import (
     assemble,
     chunks,
     is_state,
+    whole_head,
 )
 from sluiceway.topics.store import Wanted, first_difference
 
@@ -157,3 +158,8 @@ def test_the_first_difference() -> None:
     assert first_difference({"a": 1}, {"a": 2}) == ("a", 1, 2)
     assert first_difference({"a": 1, "old": 3}, {"a": 1}) == ("old", 3, None)
     assert first_difference({}, {"new": 3}) == ("new", None, 3)
+
+
+@given(NAMES, NUMBERS, st.binary(max_size=200))
+def test_a_head_that_is_one_chunk_is_written_as_any_other(stream: str, birth: int, head: bytes) -> None:
+    assert whole_head(stream, head, birth) == (Place(stream, None).key(0), *chunks(head, birth, FIRST + len(head) + 1))

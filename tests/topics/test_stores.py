@@ -20,7 +20,7 @@ from sluiceway.topics.kafka_store import KafkaStore
 from sluiceway.topics.kafka_writer import KafkaOutput
 from sluiceway.topics.state_records import RunRecord
 from sluiceway.topics.state_topic import Follower, StateTopic
-from sluiceway.topics.store import Glance, LaneStore, Wanted
+from sluiceway.topics.store import Glance, LaneStore, Restored, Wanted
 from sluiceway.topics.url import DirectoryTopic
 from tests.support import Topics, read_committed
 from tests.support.flow import STATE
@@ -82,10 +82,14 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Kept:
     return directory_store(tmp_path)
 
 
+def everyone(restored: Restored) -> dict[str, StoredStream]:
+    return restored.asleep.born(0, restored.asleep.next_birth)
+
+
 def test_what_is_committed_is_restored(kept: Kept) -> None:
     lane = kept.lane()
     restored = lane.open(wanted())
-    assert (restored.run, restored.streams) == (RunRecord(1, BOUNDS), {})
+    assert (restored.run, everyone(restored)) == (RunRecord(1, BOUNDS), {})
     lane.write(output(b"one"))
     lane.commit({"instances": 3}, [change("a", 0, b"A1", {0: b"a0", 1: b"a1"}), change("b", 1, b"B1")], final=False)
     lane.write(output(b"two"))
@@ -105,7 +109,7 @@ def test_what_is_committed_is_restored(kept: Kept) -> None:
 
     again = kept.lane()
     found = again.open(wanted())
-    assert found.streams == streams
+    assert everyone(found) == streams
     assert found.commit == contents.commit
     assert kept.predictions() == [b"one", b"two"]
     again.close()
@@ -203,7 +207,7 @@ def test_states_over_the_limit_come_in_chunks(topics: Topics) -> None:
     lane.close()
 
     again = kept.lane()  # which must know how many chunks there are
-    assert again.open(wanted()).streams["a"] == StoredStream(0, large, {5: piece})
+    assert everyone(again.open(wanted()))["a"] == StoredStream(0, large, {5: piece})
     again.commit({"instances": 2}, [change("a", 0, large[:30_000], {}, 5)], final=False)
     assert kept.store.read(0).streams["a"] == StoredStream(0, large[:30_000])
     assert len(_held(topics, kept.store)) == 2 + 1  # tombstones for all that is no longer used

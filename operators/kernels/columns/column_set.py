@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import kernel
+from sluiceway.compiling import allocating_kernel
 from sluiceway.operators.kernels.columns.column_store import CANDIDATE, FIRST_MEMBER, ColumnStore, move, put
 
 MEMBERS, VERSION, TARGET_VARIES = 0, 1, 2
@@ -86,7 +86,7 @@ def empty_events(columns: int, room: int, width: int) -> Events:
     )
 
 
-@kernel
+@allocating_kernel
 def goes_on(members: ColumnSet, events: Events, start: int, i: int, until_change: bool) -> bool:
     """Whether column `i` is still for this call: no change to stop at before it, and room whatever it does."""
     if until_change and i > start and (events.outcome[i - 1] == SELECTED or events.noted[0] > 0):
@@ -95,7 +95,7 @@ def goes_on(members: ColumnSet, events: Events, start: int, i: int, until_change
     return bool(count < len(members.order) and events.noted[0] + count < len(events.at))
 
 
-@kernel
+@allocating_kernel
 def arrive(store: ColumnStore, members: ColumnSet, events: Events, i: int, x: NDArray[np.float64]) -> bool:
     """The block's column `i` has come; whether it can be relevant at all."""
     members.counts[VERSION] += 1
@@ -108,7 +108,7 @@ def arrive(store: ColumnStore, members: ColumnSet, events: Events, i: int, x: ND
     return True
 
 
-@kernel
+@allocating_kernel
 def hold(store: ColumnStore, members: ColumnSet, at: int, relevance: float, key: int) -> int:
     """The candidate gets a place, the `at`-th in order."""
     count = members.counts[MEMBERS]
@@ -127,7 +127,7 @@ def hold(store: ColumnStore, members: ColumnSet, at: int, relevance: float, key:
     return place
 
 
-@kernel
+@allocating_kernel
 def note(members: ColumnSet, events: Events, i: int, kind: int, place: int, by: int) -> None:
     """The column at `place` leaves the selection because of column number `by`, or returns to it."""
     event = events.noted[0]
@@ -140,7 +140,7 @@ def note(members: ColumnSet, events: Events, i: int, kind: int, place: int, by: 
     members.selected[place] = kind == RETURNED
 
 
-@kernel
+@allocating_kernel
 def close_up(members: ColumnSet) -> None:
     """Give up the places of the columns that are no longer selected; the others keep their order."""
     count = members.counts[MEMBERS]
@@ -154,7 +154,7 @@ def close_up(members: ColumnSet) -> None:
     members.counts[MEMBERS] = kept
 
 
-@kernel
+@allocating_kernel
 def leave_out(members: ColumnSet, events: Events, i: int, place: int) -> None:
     """The candidate was given a place, but there are too many."""
     events.outcome[i] = LEFT_OUT
@@ -162,7 +162,7 @@ def leave_out(members: ColumnSet, events: Events, i: int, place: int) -> None:
     close_up(members)
 
 
-@kernel
+@allocating_kernel
 def note_subset(
     members: ColumnSet, events: Events, i: int, kind: int, place: int, subset: NDArray[np.int64], size: int
 ) -> None:

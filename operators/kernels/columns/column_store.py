@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import kernel
+from sluiceway.compiling import allocating_kernel
 from sluiceway.operators.kernels.columns import contingency
 from sluiceway.operators.kernels.columns.contingency import (
     common_ones,
@@ -97,7 +97,7 @@ def with_places(store: ColumnStore, places: int) -> ColumnStore:
     return store._replace(**grown)
 
 
-@kernel
+@allocating_kernel
 def put(store: ColumnStore, place: int, x: NDArray[np.float64]) -> bool:
     """The column into the store; whether it varies at all. O(N), or O(N log N) for codes of more than two values."""
     if store.measure == FISHER_Z:
@@ -112,7 +112,7 @@ def put(store: ColumnStore, place: int, x: NDArray[np.float64]) -> bool:
     return levels > 1
 
 
-@kernel
+@allocating_kernel
 def settle(store: ColumnStore, place: int) -> None:
     """`ones` and `content` from the bits or codes that stand there."""
     if store.coded[place] and store.levels[place] > 2:
@@ -125,7 +125,7 @@ def settle(store: ColumnStore, place: int) -> None:
     store.content[place] = store.terms[ones] + store.terms[store.rows - ones]
 
 
-@kernel
+@allocating_kernel
 def move(store: ColumnStore, origin: int, place: int) -> None:
     if store.measure == FISHER_Z:
         store.floats[place] = store.floats[origin]
@@ -140,7 +140,7 @@ def move(store: ColumnStore, origin: int, place: int) -> None:
     store.content[place] = store.content[origin]
 
 
-@kernel
+@allocating_kernel
 def codes_of(store: ColumnStore, place: int) -> NDArray[np.int32]:
     if not store.coded[place]:
         unpack(store.bits[place], store.codes[place])
@@ -149,7 +149,7 @@ def codes_of(store: ColumnStore, place: int) -> NDArray[np.int32]:
     return codes
 
 
-@kernel
+@allocating_kernel
 def dependence(store: ColumnStore, a: int, b: int) -> float:
     """|r|, symmetric uncertainty or mutual information of two columns that vary."""
     if store.measure == FISHER_Z:
@@ -171,7 +171,7 @@ def dependence(store: ColumnStore, a: int, b: int) -> float:
     return symmetric_uncertainty(whole, store.content[a], store.content[b], shared)
 
 
-@kernel
+@allocating_kernel
 def estimate(store: ColumnStore, place: int) -> None:
     """Make a column ready for `at_most`."""
     if store.measure == FISHER_Z:
@@ -180,7 +180,7 @@ def estimate(store: ColumnStore, place: int) -> None:
             thin[row] = np.float32(floats[row])
 
 
-@kernel
+@allocating_kernel
 def at_most(store: ColumnStore, places: NDArray[np.int64], start: int, count: int, found: NDArray[np.float64]) -> int:
     """What the candidate's dependences on those at `places[start:]` are at most; up to where they are found.
 
@@ -195,7 +195,7 @@ def at_most(store: ColumnStore, places: NDArray[np.int64], start: int, count: in
     return stop
 
 
-@kernel
+@allocating_kernel
 def equivalent(store: ColumnStore, a: int, b: int, v: float) -> bool:
     """Whether two columns determine each other, `v` being their dependence."""
     if store.measure == MUTUAL_INFORMATION:

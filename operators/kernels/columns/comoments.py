@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import kernel
+from sluiceway.compiling import allocating_kernel
 from sluiceway.operators.kernels.columns.column_store import FISHER_Z, MUTUAL_INFORMATION
 from sluiceway.operators.kernels.columns.contingency import entropy_term, information, symmetric_uncertainty
 from sluiceway.operators.kernels.columns.correlation import rounded
@@ -62,7 +62,7 @@ class Features(NamedTuple):
     places: NDArray[np.int64]
 
 
-@kernel
+@allocating_kernel
 def add_to(high: NDArray[np.float64], low: NDArray[np.float64], i: int, j: int, x: float, rest: float) -> None:
     """The double-double at [i, j] += x + rest."""
     old = high[i, j]
@@ -74,7 +74,7 @@ def add_to(high: NDArray[np.float64], low: NDArray[np.float64], i: int, j: int, 
     low[i, j] = error - (high[i, j] - s)
 
 
-@kernel
+@allocating_kernel
 def product(x: float, y: float) -> tuple[float, float]:
     """x y, and what its rounding lost."""
     p = x * y
@@ -87,7 +87,7 @@ def product(x: float, y: float) -> tuple[float, float]:
     return p, ((x_high * y_high - p) + x_high * y_low + x_low * y_high) + x_low * y_low
 
 
-@kernel
+@allocating_kernel
 def add_rows(
     indptr: NDArray[np.int64], places: NDArray[np.int64], values: NDArray[np.float64], y: NDArray[np.int64],
     start: int, stop: int, sums: Sums, place: NDArray[np.int64], value: NDArray[np.float64],
@@ -121,7 +121,7 @@ def add_rows(
                     sums.together[max(place[a], place[b]), min(place[a], place[b])] += 1
 
 
-@kernel
+@allocating_kernel
 def _add_products(sums: Sums, place: NDArray[np.int64], value: NDArray[np.float64], n: int) -> None:
     for a in range(n):
         add_to(sums.high, sums.low, place[a], 0, value[a], 0.0)
@@ -131,7 +131,7 @@ def _add_products(sums: Sums, place: NDArray[np.int64], value: NDArray[np.float6
             add_to(sums.product_high, sums.product_low, i, j, p, rest)
 
 
-@kernel
+@allocating_kernel
 def add_sums(whole: Sums, part: Sums, to: NDArray[np.int64]) -> None:
     """whole += part, whose place i is place `to[i]` of the whole."""
     for i in range(len(to)):
@@ -145,7 +145,7 @@ def add_sums(whole: Sums, part: Sums, to: NDArray[np.int64]) -> None:
                 whole.together[a, b] += part.together[i, j]
 
 
-@kernel
+@allocating_kernel
 def comoment(sums: Sums, n: int, a: int, b: int) -> float:
     """n Σ x y - Σ x Σ y; the difference is taken before anything is rounded to 53 bits."""
     i, j = max(a, b), min(a, b)
@@ -157,7 +157,7 @@ def comoment(sums: Sums, n: int, a: int, b: int) -> float:
     return float((p - q) + (rest - other))
 
 
-@kernel
+@allocating_kernel
 def variance(sums: Sums, n: int, a: int) -> float:
     """n Σ x² - (Σ x)²; 0 if no more than rounding."""
     found = comoment(sums, n, a, a)
@@ -165,7 +165,7 @@ def variance(sums: Sums, n: int, a: int) -> float:
     return found if found > _ROUNDING * float(n) * squares and sums.product_high[a, a] > _LEAST else 0.0
 
 
-@kernel
+@allocating_kernel
 def content_of(sums: Sums, features: Features, n: int, f: int) -> tuple[np.int64, np.int64]:
     """Σ T(c) over the values of a feature, 0 included, and how many it has."""
     rest = np.int64(n)
@@ -179,7 +179,7 @@ def content_of(sums: Sums, features: Features, n: int, f: int) -> tuple[np.int64
     return total + entropy_term(rest, n), levels + (rest > 0)
 
 
-@kernel
+@allocating_kernel
 def pair_content_of(sums: Sums, features: Features, n: int, f: int, g: int) -> tuple[np.int64, np.int64]:
     """Σ T(c) over the pairs of values of two features that occur, and how many do."""
     total = np.int64(0)
@@ -210,7 +210,7 @@ def pair_content_of(sums: Sums, features: Features, n: int, f: int, g: int) -> t
     return total + entropy_term(neither, n), cells + (neither > 0)
 
 
-@kernel
+@allocating_kernel
 def dependence_of(
     sums: Sums, features: Features, n: int, f: int, g: int, size: NDArray[np.float64], levels: NDArray[np.int64],
     contents: NDArray[np.int64], bit: float,
@@ -228,7 +228,7 @@ def dependence_of(
     return symmetric_uncertainty(whole, contents[f], contents[g], shared)
 
 
-@kernel
+@allocating_kernel
 def select(
     sums: Sums, features: Features, n: int, least: float, largest: bool, strict: bool, bit: float,
     chosen: NDArray[np.int64], relevance: NDArray[np.float64], varies: NDArray[np.bool_],

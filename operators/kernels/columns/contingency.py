@@ -15,7 +15,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import kernel
+from sluiceway.compiling import allocating_kernel
 from sluiceway.operators.kernels.numbers.sorting import order_of
 
 Floats = NDArray[np.float64]
@@ -30,13 +30,13 @@ _NIBBLES = np.uint64(0x0F0F0F0F0F0F0F0F)
 _BYTES = np.uint64(0x0101010101010101)
 
 
-@kernel
+@allocating_kernel
 def fixed_point_places(rows: int) -> int:
     """Binary places that T(c) of at most `rows` rows may have to stay exact as a float."""
     return 52 - math.frexp(rows * math.log2(float(max(rows, 2))))[1]
 
 
-@kernel
+@allocating_kernel
 def entropy_term(count: int | np.int64, rows: int) -> np.int64:
     """T(c) = c log2 c in fixed point."""
     if count < 2:
@@ -44,7 +44,7 @@ def entropy_term(count: int | np.int64, rows: int) -> np.int64:
     return np.int64(math.floor(math.ldexp(count * math.log2(float(count)), fixed_point_places(rows)) + 0.5))
 
 
-@kernel
+@allocating_kernel
 def entropy_terms(rows: int) -> Integers:
     """T(c) for c = 0 .. rows."""
     terms = np.zeros(rows + 1, np.int64)
@@ -58,7 +58,7 @@ def one_bit(rows: int) -> float:
     return float(1.0 / (rows * 2.0 ** fixed_point_places(rows)))
 
 
-@kernel
+@allocating_kernel
 def count_ones(word: np.uint64) -> int:
     word = word - ((word >> _ONE) & _EVERY_OTHER)
     word = (word & _PAIRS) + ((word >> np.uint64(2)) & _PAIRS)
@@ -67,7 +67,7 @@ def count_ones(word: np.uint64) -> int:
     return ones
 
 
-@kernel
+@allocating_kernel
 def common_ones(a: Bits, b: Bits) -> int:
     """n11: the rows where both columns have their second value."""
     n = 0
@@ -76,7 +76,7 @@ def common_ones(a: Bits, b: Bits) -> int:
     return n
 
 
-@kernel
+@allocating_kernel
 def pack(x: Floats, bits: Bits) -> int:
     """How many values the column has: 1, 2 (then `bits` says where the larger one stands), or 3 for more."""
     first = x[0]
@@ -102,13 +102,13 @@ def pack(x: Floats, bits: Bits) -> int:
     return 3 if strangers else 2
 
 
-@kernel
+@allocating_kernel
 def unpack(bits: Bits, codes: Codes) -> None:
     for i in range(len(codes)):
         codes[i] = np.int32((bits[i >> 6] >> np.uint64(i & 63)) & _ONE)
 
 
-@kernel
+@allocating_kernel
 def encode(x: Floats, codes: Codes) -> int:
     """Codes in order of value; the number of distinct values."""
     order = order_of(x)
@@ -123,7 +123,7 @@ def encode(x: Floats, codes: Codes) -> int:
     return level + 1
 
 
-@kernel
+@allocating_kernel
 def join(a: Codes, a_levels: int, b: Codes, b_levels: int, joined: Codes) -> int:
     """The two columns as one: a code for each pair of values that occurs; how many there are."""
     rows = len(a)
@@ -150,7 +150,7 @@ def join(a: Codes, a_levels: int, b: Codes, b_levels: int, joined: Codes) -> int
     return levels + 1
 
 
-@kernel
+@allocating_kernel
 def content(codes: Codes, levels: int, terms: Integers) -> np.int64:
     """Σ T(c) over the values of a coded column."""
     counts = np.zeros(levels, np.int64)
@@ -162,7 +162,7 @@ def content(codes: Codes, levels: int, terms: Integers) -> np.int64:
     return total
 
 
-@kernel
+@allocating_kernel
 def pair_content(
     a: Codes, a_levels: int, b: Codes, b_levels: int, terms: Integers, joined: Codes
 ) -> tuple[np.int64, int]:
@@ -183,14 +183,14 @@ def pair_content(
     return total, levels
 
 
-@kernel
+@allocating_kernel
 def information(whole: np.int64, a: np.int64, b: np.int64, pair: np.int64, cells: int | np.int64) -> np.int64:
     """N I = T(N) - Σ T(a) - Σ T(b) + Σ T(pairs); 0 where it is no more than T's own rounding."""
     shared = whole - a - b + pair
     return shared if shared > 2 * cells + 2 else np.int64(0)
 
 
-@kernel
+@allocating_kernel
 def symmetric_uncertainty(whole: np.int64, a: np.int64, b: np.int64, shared: np.int64) -> float:
     """2 I / (H(a) + H(b)); 0 if neither varies."""
     both = (whole - a) + (whole - b)

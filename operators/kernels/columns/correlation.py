@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import kernel
+from sluiceway.compiling import allocating_kernel
 
 Floats = NDArray[np.float64]
 
@@ -20,7 +20,7 @@ _GRAIN = 2.0**40
 _SMALL, _LARGE = 1e-140, 1e140
 
 
-@kernel
+@allocating_kernel
 def dot(a: Floats, b: Floats, strand: Floats) -> float:
     """Four quarters side by side into `strand` (at least a quarter as long), then along it in four sums.
 
@@ -45,7 +45,7 @@ def dot(a: Floats, b: Floats, strand: Floats) -> float:
     return (p + r) + (q + s)
 
 
-@kernel
+@allocating_kernel
 def total(a: Floats) -> float:
     p = q = r = s = 0.0
     whole = len(a) // 4 * 4
@@ -59,7 +59,7 @@ def total(a: Floats) -> float:
     return (p + r) + (q + s)
 
 
-@kernel
+@allocating_kernel
 def centre(x: Floats, z: Floats, strand: Floats) -> float:
     """z <- x - mean(x), scaled by a power of two where squares would leave the range; its squared length.
 
@@ -77,7 +77,7 @@ def centre(x: Floats, z: Floats, strand: Floats) -> float:
     return _centre_extreme(x, z, strand)
 
 
-@kernel
+@allocating_kernel
 def _centre_extreme(x: Floats, z: Floats, strand: Floats) -> float:
     """For columns of huge, tiny or equal values: halves of huge ones are taken, so that no difference overflows."""
     widest = 0.0
@@ -99,7 +99,7 @@ def _centre_extreme(x: Floats, z: Floats, strand: Floats) -> float:
     return dot(z, z, strand)
 
 
-@kernel
+@allocating_kernel
 def standardise(x: Floats, z: Floats, strand: Floats) -> bool:
     """z <- (x - mean(x)) / ‖x - mean(x)‖; whether the column varies at all."""
     square = centre(x, z, strand)
@@ -111,7 +111,7 @@ def standardise(x: Floats, z: Floats, strand: Floats) -> bool:
     return True
 
 
-@kernel
+@allocating_kernel
 def rounded(r: float) -> float:
     """|r| as a multiple of 2**-40, at most 1."""
     return min(math.floor(abs(r) * _GRAIN + 0.5) / _GRAIN, 1.0)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import kernel
+from sluiceway.compiling import allocating_kernel
 from sluiceway.operators.kernels.columns.column_set import (
     IRRELEVANT,
     LEFT_OUT,
@@ -36,7 +36,7 @@ ABOVE, ABOVE_STRICT, AT_LEAST = 0, 1, 2
 """dep(Y, F) > dep(F, C); the same, and dep(Y, C) > dep(F, C) without ties; dep(Y, F) >= dep(F, C)."""
 
 
-@kernel
+@allocating_kernel
 def dominates(store: ColumnStore, members: ColumnSet, y: int, f: int, rule: int) -> bool:
     """Whether Y, of higher rank, makes F redundant."""
     dep_F = members.relevance[f]
@@ -46,14 +46,14 @@ def dominates(store: ColumnStore, members: ColumnSet, y: int, f: int, rule: int)
     return v > dep_F or (v == dep_F and rule == AT_LEAST) or (rule == ABOVE and equivalent(store, y, f, v))
 
 
-@kernel
+@allocating_kernel
 def ranks_above(members: ColumnSet, y: int, f: int) -> bool:
     if members.relevance[y] != members.relevance[f]:
         return bool(members.relevance[y] > members.relevance[f])
     return bool(members.key[y] < members.key[f])
 
 
-@kernel
+@allocating_kernel
 def learn_columns(
     columns: NDArray[np.float64], keys: NDArray[np.int64], start: int,
     store: ColumnStore, members: ColumnSet, events: Events, least: float, rule: int, limit: int,
@@ -92,7 +92,7 @@ def learn_columns(
     return len(columns)
 
 
-@kernel
+@allocating_kernel
 def settle_below(store: ColumnStore, members: ColumnSet, events: Events, i: int, rank: int, rule: int) -> None:
     """The column at `rank` has been selected: those of lower rank, from the highest down."""
     f = members.order[rank]
@@ -110,7 +110,7 @@ def settle_below(store: ColumnStore, members: ColumnSet, events: Events, i: int,
             note(members, events, i, REMOVED, g, members.number[found])
 
 
-@kernel
+@allocating_kernel
 def _dominator_between(store: ColumnStore, members: ColumnSet, rank: int, below: int, rule: int) -> int:
     """The first selected column between two ranks that dominates the lower; what is known is not computed again."""
     g = members.order[below]

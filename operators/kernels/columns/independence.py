@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import kernel
+from sluiceway.compiling import allocating_kernel
 from sluiceway.operators.kernels.columns.column_store import CANDIDATE, FISHER_Z, TARGET, ColumnStore, codes_of
 from sluiceway.operators.kernels.columns.contingency import content, join
 from sluiceway.operators.kernels.columns.correlation import dot
@@ -42,7 +42,7 @@ class Tests(NamedTuple):
     pool: NDArray[np.int64]
 
 
-@kernel
+@allocating_kernel
 def correlate(store: ColumnStore, tests: Tests, place: int, others: NDArray[np.int64], count: int) -> None:
     """The candidate's correlations, entered as those of `place`: once a column, then tests need no rows."""
     if store.measure != FISHER_Z:
@@ -56,7 +56,7 @@ def correlate(store: ColumnStore, tests: Tests, place: int, others: NDArray[np.i
         r[place, y] = r[y, place] = dot(store.floats[place], store.floats[y], store.strand)
 
 
-@kernel
+@allocating_kernel
 def rename(tests: Tests, place: int, others: NDArray[np.int64], count: int) -> None:
     """The candidate has been given `place`."""
     if tests.r.size == 0:
@@ -69,7 +69,7 @@ def rename(tests: Tests, place: int, others: NDArray[np.int64], count: int) -> N
         r[place, y] = r[y, place] = r[CANDIDATE, y]
 
 
-@kernel
+@allocating_kernel
 def independent(store: ColumnStore, tests: Tests, x: int, size: int) -> bool:
     """Of column x and the target, given the columns `tests.subset[:size]`."""
     if store.measure == FISHER_Z:
@@ -77,7 +77,7 @@ def independent(store: ColumnStore, tests: Tests, x: int, size: int) -> bool:
     return _independent_strata(store, tests, x, size)
 
 
-@kernel
+@allocating_kernel
 def _independent_linear(store: ColumnStore, tests: Tests, x: int, size: int) -> bool:
     """The correlation matrix of x, target and subset, swept by the subset one column after the other."""
     m = tests.swept
@@ -105,7 +105,7 @@ def _independent_linear(store: ColumnStore, tests: Tests, x: int, size: int) -> 
     return bool(partial < math.tanh(tests.critical / math.sqrt(freedom)))
 
 
-@kernel
+@allocating_kernel
 def _independent_strata(store: ColumnStore, tests: Tests, x: int, size: int) -> bool:
     strata, x_strata, c_strata = tests.strata[0], tests.strata[1], tests.strata[2]
     strata[:] = 0
@@ -133,7 +133,7 @@ def _independent_strata(store: ColumnStore, tests: Tests, x: int, size: int) -> 
     return chi_square_tail(statistic, freedom) > tests.significance
 
 
-@kernel
+@allocating_kernel
 def _levels_by_stratum(
     strata: NDArray[np.int32], levels: int, within: NDArray[np.int32], within_levels: int
 ) -> NDArray[np.int64]:
@@ -146,7 +146,7 @@ def _levels_by_stratum(
     return count
 
 
-@kernel
+@allocating_kernel
 def separating(store: ColumnStore, tests: Tests, x: int, count: int, with_candidate: int) -> int:
     """The size of the first subset of `tests.pool[:count]` given which x and the target are independent.
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from sluiceway.compiling import kernel
+from sluiceway.compiling import allocating_kernel
 
 BOTH_STAY, DISCARD_F, REMOVE_Y = 0, 1, 2
 
 
-@kernel
+@allocating_kernel
 def compare(dep_F: float, dep_Y: float, v: float, same: bool, largest: bool, strict: bool) -> int:
     """`v` = dep(F, Y); `same`: the two determine each other; δ₂ is the smaller relevance, or the `largest`."""
     bound = max(dep_F, dep_Y) if largest else min(dep_F, dep_Y)

@@ -14,7 +14,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import inlined, kernel
+from sluiceway.compiling import kernel
 from sluiceway.operators.kernels.dense.selection import fingerprint
 from sluiceway.operators.kernels.dense.storage import Dense, give_up_zeros, know_keys
 from sluiceway.operators.kernels.sparse.slots import Model, Rows, bounded, find_slots
@@ -23,13 +23,13 @@ _PAID = 64
 """At the limit, all weights are brought up to date once in (weights / 64) steps: with up to 64, at every step."""
 
 
-@inlined
+@kernel
 def soft(weight: float, threshold: float) -> float:
     """S_threshold(weight); no branch to mispredict."""
     return math.copysign(max(abs(weight) - threshold, 0.0), weight)
 
 
-@inlined
+@kernel
 def score_thresholded(rows: Rows, row: int, m: Model, d: Dense) -> float:
     """f = w . x, summed in the order of the record."""
     find_slots(rows, row, m)
@@ -42,7 +42,7 @@ def score_thresholded(rows: Rows, row: int, m: Model, d: Dense) -> float:
     return bounded(f)
 
 
-@inlined
+@kernel
 def take_over(m: Model, d: Dense, entering: int, vacant: int) -> int:
     """Slots of overtaken weights become vacant, up to one for each entrant; how many are vacant then.
 
@@ -77,7 +77,7 @@ def bring_all_up(m: Model, d: Dense) -> None:
     m.head[0].counted = m.head[0].active
 
 
-@inlined
+@kernel
 def make_room(rows: Rows, row: int, m: Model, d: Dense, limit: int) -> None:
     """Before a newcomer is refused, overtaken weights give up their slots, unless that was done a few steps ago."""
     length = rows.indptr[row + 1] - rows.indptr[row]

@@ -105,11 +105,12 @@ def _share(sizes: NDArray[np.int64], n: int, keep: float) -> tuple[int, int]:
 
 @kernel
 def mark(
-    weight: NDArray[np.float64], key: NDArray[np.int64], n: int, k: int, keep: float, selected: NDArray[np.bool_]
-) -> None:
-    """`selected[slot]` for slots 1 to n."""
+    weight: NDArray[np.float64], key: NDArray[np.int64], n: int, k: int, keep: float, selected: NDArray[np.bool_],
+    room: NDArray[np.int64],
+) -> None:  # fmt: skip
+    """`selected[slot]` for slots 1 to n. `room` for n numbers."""
     bits = weight.view(np.int64)
-    cut, last = limits(weight, key, n, k, keep, np.empty(n, dtype=np.int64))
+    cut, last = limits(weight, key, n, k, keep, room)
     for slot in range(1, n + 1):
         size = bits[slot] & _NO_SIGN
         selected[slot] = size > cut or (size == cut and key[slot] <= last)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import inlined, kernel
+from sluiceway.compiling import kernel
 from sluiceway.operators.kernels.numbers.order_statistics import nth_smallest
 from sluiceway.operators.kernels.sparse.slots import Model, Rows, bounded, find_slots
 
@@ -54,7 +54,7 @@ def new_dense() -> Dense:
     )
 
 
-@inlined
+@kernel
 def change_hands(m: Model, d: Dense, entering: int, vacant: int) -> None:
     """Entrants take the vacant slots, which stand in `ordering`, in order; slots left over are filled from the end.
 
@@ -128,7 +128,7 @@ def give_up_zeros(m: Model, d: Dense, entering: int) -> None:
     change_hands(m, d, entering, vacant)
 
 
-@inlined
+@kernel
 def score_by_slot(rows: Rows, row: int, m: Model, d: Dense) -> float:
     """f = w . x, summed in the order of the record."""
     find_slots(rows, row, m)
@@ -141,7 +141,7 @@ def score_by_slot(rows: Rows, row: int, m: Model, d: Dense) -> float:
     return bounded(f)
 
 
-@inlined
+@kernel
 def leave_out_newcomers(rows: Rows, row: int, m: Model, d: Dense, room: int) -> None:
     """Of more new features than there is room for, those with the smallest keys come in; the others are ignored."""
     length = rows.indptr[row + 1] - rows.indptr[row]
@@ -178,7 +178,7 @@ def _leave_out(rows: Rows, row: int, m: Model, d: Dense, room: int) -> None:
                 m.head[0].ignored += 1
 
 
-@inlined
+@kernel
 def is_stale(m: Model) -> bool:
     """Whether it is time to go through all weights: so seldom that it costs each step about one weight."""
     m.head[0].stale += 1

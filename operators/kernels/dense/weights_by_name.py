@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import inlined, kernel
+from sluiceway.compiling import kernel
 from sluiceway.operators.kernels.dense.selection import fingerprint
 from sluiceway.operators.kernels.dense.storage import Dense, change_hands, give_up_zeros, know_keys
 from sluiceway.operators.kernels.prefetch import DISTANCE, MANY, prefetch
@@ -40,7 +40,7 @@ def to_names(m: Model, d: Dense) -> None:
             by_name[local[slot]] = weight[slot]
 
 
-@inlined
+@kernel
 def score_by_name(rows: Rows, row: int, m: Model, d: Dense) -> float:
     """f = w . x, summed in the order of the record."""
     first, end, indices, values = rows.indptr[row], rows.indptr[row + 1], rows.indices, rows.values
@@ -60,13 +60,13 @@ def score_by_name(rows: Rows, row: int, m: Model, d: Dense) -> float:
     return bounded(f)
 
 
-@inlined
+@kernel
 def add_row(rows: Rows, row: int, m: Model, d: Dense, step: float, inverse: float) -> None:
     """w <- w + step inverse^2 x, after a score of the same row."""
     spread_row(rows, row, m, d, bounded(step * inverse / m.head[0].scale), inverse)
 
 
-@inlined
+@kernel
 def spread_row(rows: Rows, row: int, m: Model, d: Dense, factor: float, inverse: float) -> None:
     """weight <- weight + factor inverse x, whatever the scale."""
     first, end, indices, values = rows.indptr[row], rows.indptr[row + 1], rows.indices, rows.values
@@ -99,7 +99,7 @@ def _change_hands(m: Model, d: Dense, entering: int, vacant: int) -> None:
     change_hands(m, d, entering, vacant)
 
 
-@inlined
+@kernel
 def shrink(m: Model, d: Dense, factor: float) -> None:
     """w <- factor w."""
     m.head[0].scale *= factor
@@ -111,7 +111,9 @@ def shrink(m: Model, d: Dense, factor: float) -> None:
 def _scale_into_weights(m: Model, d: Dense) -> None:
     """Before the scale leaves the range of floats."""
     to_slots(m, d)
-    m.weight[1 : m.head[0].active + 1] *= m.head[0].scale
+    weight, scale = m.weight, m.head[0].scale
+    for slot in range(1, m.head[0].active + 1):
+        weight[slot] *= scale
     m.head[0].scale = 1.0
     to_names(m, d)
     give_up_zeros(m, d, 0)

@@ -8,12 +8,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import kernel
+from sluiceway.compiling import allocating_kernel, kernel
 
 _HANDFUL = 64
 
 
-@kernel
+@allocating_kernel
 def order_of(values: NDArray[np.float64]) -> NDArray[np.int64]:
     """Where the smallest stands, the second, ...; equal ones in the order they have."""
     n = len(values)
@@ -36,14 +36,40 @@ def order_of(values: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 @kernel
-def sort_slots(slots: NDArray[np.int64], n: int) -> None:
-    """`slots[:n]`, no two of which are equal, in ascending order."""
+def sort_numbers(numbers: NDArray[np.int64], n: int) -> None:
+    """`numbers[:n]` in ascending order; as many after them are used as scratch."""
     if n > _HANDFUL:
-        slots[:n].sort()
+        _sort_by_merging(numbers, n)
         return
-    unsorted = slots[:n].copy()
+    unsorted = numbers[n : 2 * n]
     for i in range(n):
-        smaller = 0
-        for j in range(n):
-            smaller += unsorted[j] < unsorted[i]
-        slots[smaller] = unsorted[i]
+        unsorted[i] = numbers[i]
+    for i in range(n):
+        before = 0
+        for j in range(i):
+            before += unsorted[j] <= unsorted[i]
+        for j in range(i + 1, n):
+            before += unsorted[j] < unsorted[i]
+        numbers[before] = unsorted[i]
+
+
+@kernel
+def _sort_by_merging(numbers: NDArray[np.int64], n: int) -> None:
+    source, target = 0, n
+    width = 1
+    while width < n:
+        for start in range(0, n, 2 * width):
+            left, middle, end = start, min(start + width, n), min(start + 2 * width, n)
+            right = middle
+            for at in range(start, end):
+                if left < middle and (right >= end or numbers[source + left] <= numbers[source + right]):
+                    numbers[target + at] = numbers[source + left]
+                    left += 1
+                else:
+                    numbers[target + at] = numbers[source + right]
+                    right += 1
+        source, target = target, source
+        width *= 2
+    if source > 0:
+        for i in range(n):
+            numbers[i] = numbers[n + i]

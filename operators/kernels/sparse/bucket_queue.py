@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import inlined, kernel
+from sluiceway.compiling import kernel
 from sluiceway.operators.kernels.numbers.order_statistics import nth_smallest
-from sluiceway.operators.kernels.numbers.sorting import sort_slots
+from sluiceway.operators.kernels.numbers.sorting import sort_numbers
 from sluiceway.operators.kernels.prefetch import MANY, prefetch
 from sluiceway.operators.kernels.sparse.slots import Model, Rows
 
@@ -134,13 +134,13 @@ def forget(queue: BucketQueue) -> None:
     queue.head[0].bound = 0
 
 
-@inlined
+@kernel
 def _bucket_of(size: int, base: int, per: float, buckets: int) -> int:
     """Never a lower one for a larger size."""
     return min(int(max(size - base, 0) * per), buckets - 1)
 
 
-@inlined
+@kernel
 def _list(slot: int, g: int, listed: Numbers, start: Numbers, filled: Numbers, where: Numbers) -> bool:
     """Whether there was room in the bucket."""
     at = start[g] + filled[g]
@@ -152,7 +152,7 @@ def _list(slot: int, g: int, listed: Numbers, start: Numbers, filled: Numbers, w
     return True
 
 
-@inlined
+@kernel
 def _unlist(slot: int, listed: Numbers, start: Numbers, filled: Numbers, where: Numbers) -> None:
     """The last slot of its bucket takes its place."""
     g, at = where[slot] >> _POSITION, where[slot] & _POSITION_BITS
@@ -163,7 +163,7 @@ def _unlist(slot: int, listed: Numbers, start: Numbers, filled: Numbers, where: 
     where[slot] = 0
 
 
-@inlined
+@kernel
 def watch(rows: Rows, row: int, m: Model, queue: BucketQueue) -> bool:
     """After the step of the row: slots that have come below the bound are listed. Whether a weight has become 0."""
     weight, touched = m.weight.view(np.int64), m.touched
@@ -264,7 +264,7 @@ def _list_below(queue: BucketQueue, m: Model, bound: int, base: int, buckets: in
     return bool(largest <= max(_UNEVEN, count // 8))
 
 
-@inlined
+@kernel
 def _cut(queue: BucketQueue, m: Model, entrants: int, excess: int) -> int:
     """The `excess`-th smallest of listed slots and entrants, all slots up to it in `near`.
 
@@ -322,7 +322,7 @@ def _cut(queue: BucketQueue, m: Model, entrants: int, excess: int) -> int:
     return found
 
 
-@inlined
+@kernel
 def _drop(queue: BucketQueue, m: Model, entrants: int, excess: int) -> tuple[float, int]:
     """The `excess` smallest of all weights and entrants become 0, of equal ones those with the largest keys.
 
@@ -366,7 +366,7 @@ def _drop(queue: BucketQueue, m: Model, entrants: int, excess: int) -> tuple[flo
             vacant += key[slot] > last_key
         else:
             vacant += size < cut
-    sort_slots(m.ordering, vacant)
+    sort_numbers(m.ordering, vacant)
     listed, start, filled, where = queue.slot, queue.start, queue.filled, queue.where
     lost, weights = 0.0, m.weight
     for i in range(vacant):
@@ -376,7 +376,7 @@ def _drop(queue: BucketQueue, m: Model, entrants: int, excess: int) -> tuple[flo
     return lost, vacant
 
 
-@inlined
+@kernel
 def admit(queue: BucketQueue, m: Model, entrants: int, k: int) -> float:
     """Entrants get slots, the smallest weights lose them, so that the k largest stay. How much Σ|w| grows by it.
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from sluiceway.compiling import kernel
 from sluiceway.operators.kernels.numbers.random import mix64
+from sluiceway.operators.kernels.numbers.sorting import sort_numbers
 from sluiceway.operators.kernels.sparse.slots import Model, Rows
 
 
@@ -101,8 +102,8 @@ def look(rows: Rows, row: int, m: Model, seen: Features, limit: int) -> None:
     """Count the features of a labelled row; those beyond the limit are left out of the step."""
     new = recall(rows, row, m, seen)
     if new > 0:
-        keys = m.ordering[:new]
-        keys.sort()
+        keys = m.ordering
+        sort_numbers(keys, new)
         for i in range(min(new, limit - m.head[0].features)):
             m.head[0].features = insert(seen.keys, m.head[0].features, seen.table, keys[i], limit)
         recall(rows, row, m, seen)

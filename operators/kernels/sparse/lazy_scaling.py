@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from sluiceway.compiling import inlined, kernel
+from sluiceway.compiling import kernel
 from sluiceway.operators.kernels.prefetch import MANY, prefetch
 from sluiceway.operators.kernels.sparse.bucket_queue import BucketQueue, admit, forget, note_all, vacate, watch
 from sluiceway.operators.kernels.sparse.slots import Model, Rows, bounded, find_slots, settle
@@ -22,7 +22,7 @@ _HUGE = 2.0**400
 _NOTHING = 2.0**-600
 
 
-@inlined
+@kernel
 def score_row(rows: Rows, row: int, m: Model, scale: float) -> float:
     """f = w . x, summed in the order of the record."""
     find_slots(rows, row, m)
@@ -33,7 +33,7 @@ def score_row(rows: Rows, row: int, m: Model, scale: float) -> float:
     return bounded(f)
 
 
-@inlined
+@kernel
 def step_row(rows: Rows, row: int, m: Model, step: float, inverse: float) -> int:
     """w <- w + step inverse x, after `score_row` of the same row. The number of entrants."""
     first, end, indices, values = rows.indptr[row], rows.indptr[row + 1], rows.indices, rows.values
@@ -71,7 +71,7 @@ def step_row(rows: Rows, row: int, m: Model, step: float, inverse: float) -> int
     return entrants
 
 
-@inlined
+@kernel
 def project(m: Model, entrants: int, radius: float) -> None:
     """w <- min(1, radius / ‖w‖₁) w, entrants included."""
     total, entrant = m.head[0].total, m.entrant
@@ -139,7 +139,7 @@ def unload(m: Model) -> None:
     m.head[0].all_moved = 1
 
 
-@inlined
+@kernel
 def keep_largest(rows: Rows, row: int, m: Model, queue: BucketQueue, entrants: int, k: int) -> bool:
     """w <- truncate(w, k), after the step of the row. Whether the set of non-zero weights changed."""
     changed = False

@@ -10,11 +10,11 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import inlined, kernel
+from sluiceway.compiling import kernel
 from sluiceway.operators.kernels.sparse.slots import Model, Rows
 
 
-@inlined
+@kernel
 def square_row(rows: Rows, row: int, m: Model) -> tuple[float, float]:
     """(||inverse x||^2, inverse) of what is not left out; the inverse is 1 for all but extreme rows."""
     first, end, values, touched = rows.indptr[row], rows.indptr[row + 1], rows.values, m.touched

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import inlined, kernel
+from sluiceway.compiling import kernel
 from sluiceway.operators.kernels.head import Head
 from sluiceway.operators.kernels.prefetch import DISTANCE, MANY, prefetch
 
@@ -70,7 +70,7 @@ def bounded(value: float) -> float:
     return min(max(value, -_LARGEST), _LARGEST)
 
 
-@inlined
+@kernel
 def find_slots(rows: Rows, row: int, m: Model) -> None:
     """The slot of each non-zero."""
     first, end = rows.indptr[row], rows.indptr[row + 1]

@@ -8,24 +8,36 @@ import traceback
 
 import typer
 
-from sluiceway.errors import SluicewayError
+from sluiceway.errors import SluicewayError, without_engine
 
 from . import (
     apply,
+    backtest,
     backup,
+    capture,
     check,
     demo,
+    diff,
     fork,
     inspect,
+    join,
+    log,
+    new,
     operators,
     produce,
+    promote,
+    redrive,
+    reproduce,
     reset,
     restore,
     retire,
     run,
     schemas,
+    serve,
+    warm_up,
     watch,
 )
+from .plain_help import Command, Group
 
 app = typer.Typer(
     name="sluiceway",
@@ -33,14 +45,24 @@ app = typer.Typer(
     epilog="Begin with: sluiceway demo",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
+    cls=Group,
 )
 app.command()(demo.demo)
+app.command()(new.new)
 app.command()(run.run)
+app.command()(join.join)
 app.command()(apply.apply)
 app.command()(check.check)
 app.command()(watch.watch)
+app.command()(serve.serve)
 app.command()(produce.produce)
 app.command()(inspect.inspect)
+app.command()(redrive.redrive)
+app.command()(backtest.backtest)
+app.command()(capture.capture)
+app.command()(diff.diff)
+app.command()(reproduce.reproduce)
+app.command()(promote.promote)
 app.command()(backup.backup)
 app.command()(restore.restore)
 app.command()(reset.reset)
@@ -48,6 +70,9 @@ app.command()(fork.fork)
 app.command()(operators.operators)
 app.command()(retire.retire)
 app.command()(schemas.schemas)
+app.command(name="warm-up")(warm_up.warm_up)
+for registered in app.registered_commands:
+    registered.cls = Command
 
 
 @app.callback(invoke_without_command=True)
@@ -66,7 +91,7 @@ def sluiceway(
 
 def main() -> None:
     """Entry point. Exit codes: 0 done or stopped, 1 the world failed, 2 a user's mistake, 130 interrupted."""
-    run.tell_warnings()
+    log.tell_warnings()
     code = _run()
     if run.has_begun():
         sys.stdout.flush()
@@ -79,16 +104,21 @@ def _run() -> int:
     try:
         code = app(prog_name="sluiceway", standalone_mode=False)
     except SluicewayError as problem:
-        print(f"sluiceway: {problem}", file=sys.stderr, flush=True)
+        log.tell_failure(str(problem))
         return problem.exit_code
     except Exception as problem:
-        usage = _usage(problem)
+        usage = _usage(problem) or _without_engine(problem)
         if usage is None:  # a bug: all there is to say
             traceback.print_exc()
             return 1
-        print(f"sluiceway: {usage}", file=sys.stderr)
+        log.tell_failure(usage)
         return 2
     return code if isinstance(code, int) else 0
+
+
+def _without_engine(problem: Exception) -> str | None:
+    """The sentence for a command that a client's installation does not have."""
+    return without_engine(problem, "this command") if isinstance(problem, ImportError) else None
 
 
 def _usage(problem: Exception) -> str | None:

@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sluiceway.cli.run import Again, CheckpointEvery, Gone, GoneFlag, execute, refuse_gone
+from sluiceway.cli import log
+from sluiceway.cli.log import LogFormat, LogFormatOption
+from sluiceway.cli.options import Json
+from sluiceway.cli.run import (
+    Again,
+    CheckpointEvery,
+    Gone,
+    GoneFlag,
+    Listen,
+    UnhealthyAfter,
+    execute,
+    refuse_gone,
+)
 
 if TYPE_CHECKING:
     from sluiceway.flows.settings import Settings
@@ -21,6 +33,10 @@ def apply(
         bool, typer.Option("--create-topics", help="Create missing topics: applied, and the one for the state.")
     ] = False,
     again: Again = False,
+    as_json: Json = False,
+    listen: Listen = None,
+    unhealthy_after: UnhealthyAfter = 30.0,
+    log_format: LogFormatOption = LogFormat.TEXT,
     recovery: Gone = None,
     flow_recovery: Gone = None,
     recovery_partitions: Gone = None,
@@ -36,6 +52,7 @@ def apply(
     \b
     sluiceway apply spam.toml --create-topics
     """
+    log.begin(log_format)
     refuse_gone(
         recovery=recovery, flow_recovery=flow_recovery, recovery_partitions=recovery_partitions, adopt=adopt
     )
@@ -46,4 +63,13 @@ def apply(
         settings = ApplySettings.load(flow)
         return settings, f"what {settings.selecting_flow} selects, as far as it has come,", APPLYING
 
-    execute(flow, load, checkpoint_every, create_topics=create_topics, again=again)
+    execute(
+        flow,
+        load,
+        checkpoint_every,
+        create_topics=create_topics,
+        again=again,
+        as_json=as_json,
+        listen=listen,
+        unhealthy_after=unhealthy_after,
+    )

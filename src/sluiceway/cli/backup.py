@@ -8,13 +8,14 @@ from typing import Annotated
 
 import typer
 
-from sluiceway.cli.options import Apply, Json
+from sluiceway.cli.options import Apply, Join, Json
 
 
 def backup(
     flow: Annotated[Path, typer.Argument(help="The flow's TOML file.", metavar="FLOW")],
     directory: Annotated[Path, typer.Argument(help="Where to, a new directory.", metavar="DIR", show_default=False)],
     applying: Apply = False,
+    joining: Join = False,
     as_json: Json = False,
 ) -> None:
     """Write FLOW's state to DIR: models and positions, not its output.
@@ -33,13 +34,13 @@ def backup(
     from sluiceway.flows.backup import backup as make
     from sluiceway.flows.reach import load, reach
 
-    reached = reach(load(flow, applying=applying))
+    reached = reach(load(flow, applying=applying, joining=joining))
     with working(f"reading {reached.state.removeprefix('the ')}", reached.lanes) as step:
         manifest = make(reached, directory, step)
     if as_json:
         print(json.dumps({"directory": str(directory), **asdict(manifest)}, indent=2))
         return
-    from sluiceway.cli.run import say
+    from sluiceway.cli.log import say
 
     streams = counted(sum(lane.streams for lane in manifest.lanes), "stream")
     size = decimal(sum(lane.bytes for lane in manifest.lanes))

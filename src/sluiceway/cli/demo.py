@@ -37,6 +37,9 @@ def demo(
         bool,
         typer.Option("--records", help="Only print the mails as JSON lines, for `produce`; 0 instances = no end."),
     ] = False,
+    streams: Annotated[
+        int, typer.Option(help="With --records: of so many mailboxes in turn, each a stream.", metavar="N", min=1)
+    ] = 1,
 ) -> None:
     """See features being selected, without a broker.
 
@@ -55,18 +58,22 @@ def demo(
     endless = records and instances == 0
     if not endless and not FEWEST <= instances <= MOST:
         raise SettingsError(f"--instances must lie between {FEWEST:,} and {MOST:,}, not {instances:,}")
+    if streams > 1 and not records:
+        raise SettingsError("--streams goes with --records: the demo itself shows one stream")
     stream = DemoStream(seed) if endless else DemoStream(seed, drift_every=instances // 2)
     if records:
-        _print_records(stream, None if endless else instances)
+        _print_records(stream, None if endless else instances, streams)
     else:
         _Demo(directory, stream, instances).run()
 
 
-def _print_records(stream: DemoStream, number: int | None) -> None:
+def _print_records(stream: DemoStream, number: int | None, streams: int) -> None:
     import orjson
 
     out = sys.stdout.buffer
-    for record in stream.records(number):
+    for at, record in enumerate(stream.records(number)):
+        if streams > 1:
+            record["stream"] = f"{record['stream']}-{at % streams + 1}"
         out.write(orjson.dumps(record) + b"\n")
     out.flush()
 
@@ -100,7 +107,7 @@ class _Demo:
             outcome = run_flow(
                 settings,
                 checkpoint_seconds=0.5,
-                on_compile=lambda: self._say("Compiling the operator, once for this installation (some seconds) ..."),
+                on_compile=lambda long: self._say(f"Compiling the operator, once for this installation ({long}) ..."),
                 on_start=lambda around: following.begin(),
                 progress=progress,
             )

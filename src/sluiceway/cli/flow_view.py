@@ -15,10 +15,12 @@ from sluiceway.flows.reach import load, reach
 from sluiceway.flows.stream_report import ModelReport
 
 STREAMS_SHOWN = 50
+MOST_COLUMNS, MOST_MISTAKES = 8, 20
+"""Of a table of classes by classes; beyond it the commonest mistakes are listed."""
 
 
-def inspect_flow(path: Path, stream: str | None, *, applying: bool, as_json: bool) -> None:
-    reached = reach(load(path, applying=applying))
+def inspect_flow(path: Path, stream: str | None, *, applying: bool, joining: bool, as_json: bool) -> None:
+    reached = reach(load(path, applying=applying, joining=joining))
     with working(f"reading {reached.state.removeprefix('the ')}", reached.lanes) as step:
         if stream is not None:
             model = stream_in_full(reached, stream, step)
@@ -35,13 +37,15 @@ def inspect_flow(path: Path, stream: str | None, *, applying: bool, as_json: boo
 
 def _model_json(model: ModelReport) -> dict[str, object]:
     content = asdict(model)
+    for chosen in content["selected"]:
+        chosen.update(chosen.pop("more"))
     return {**content.pop("summary"), **content}
 
 
 def _show(report: FlowReport) -> None:
     belongs = dict(report.belongs_to)
     params = ", ".join(f"{name}={value}" for name, value in (belongs.pop("params", None) or {}).items())
-    # applying has no operator
+    # applying and joining have no operator
     operator = {"operator": f"{belongs.pop('operator')} ({params})"} if "operator" in belongs else {}
     about = {
         "flow": str(belongs.pop("flow", report.flow)),
@@ -162,7 +166,39 @@ def _show_model(flow: str, model: ModelReport) -> None:
     table.add_column("feature", min_width=12)
     table.add_column("weight", justify="right", no_wrap=True)
     table.add_column("since", justify="right", no_wrap=True)
+    for member in model.selected[0].more:
+        table.add_column(member)
     for chosen in model.selected:
         weight = "-" if chosen.weight is None else f"{chosen.weight:.6g}"
-        table.add_row(shortened(chosen.feature), weight, f"{chosen.since:,}")
+        more = (shortened(str(value)) for value in chosen.more.values())
+        table.add_row(shortened(chosen.feature), weight, f"{chosen.since:,}", *more)
+    screen.print(table)
+    if model.confusion is not None:
+        _show_confusion(model.classes, model.confusion)
+
+
+def _show_confusion(classes: list[str | int], confusion: list[list[int]]) -> None:
+    """Of many classes only what there is too much of for a table's width: the commonest mistakes."""
+    table = plain_table()
+    screen = console()
+    screen.print()
+    if len(classes) <= MOST_COLUMNS:
+        table.add_column("labelled as")
+        for label in classes:
+            table.add_column(shortened(str(label)), justify="right")
+        for label, counts in zip(classes, confusion, strict=True):
+            table.add_row(shortened(str(label)), *(f"{count:,}" for count in counts))
+        screen.print("Labelled instances (rows) by the class that was predicted (columns)")
+        screen.print(table)
+        return
+    mistaken = sorted(
+        ((-count, row, column) for row, counts in enumerate(confusion) for column, count in enumerate(counts)
+         if row != column and count)
+    )  # fmt: skip
+    for heading in ("labelled as", "predicted as"):
+        table.add_column(heading)
+    table.add_column("instances", justify="right")
+    for count, row, column in mistaken[:MOST_MISTAKES]:
+        table.add_row(shortened(str(classes[row])), shortened(str(classes[column])), f"{-count:,}")
+    screen.print("The commonest mistakes; --json has all")
     screen.print(table)

@@ -27,7 +27,7 @@ def fork(
     sluiceway fork spam.toml spam-often.toml
     sluiceway run spam-often.toml --create-topics
     """
-    from sluiceway.cli.run import say
+    from sluiceway.cli.log import say
     from sluiceway.cli.screen import counted, working
     from sluiceway.flows.fork import fork as copy
     from sluiceway.flows.reach import load, reach

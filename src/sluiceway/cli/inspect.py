@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sluiceway.cli.options import Apply, Json, KafkaSettings, kafka_settings
+from sluiceway.cli.options import Apply, Join, Json, KafkaSettings, kafka_settings
 
 if TYPE_CHECKING:
+    from sluiceway.flows.dead_letter_report import DeadLetterReport
     from sluiceway.flows.inspection import RecordReport, TopicReport
 
 
@@ -28,6 +29,7 @@ def inspect(
         str | None, typer.Option(help="Of a flow: this stream's model in full.", metavar="NAME", show_default=False)
     ] = None,
     applying: Apply = False,
+    joining: Join = False,
     as_json: Json = False,
     kafka: KafkaSettings = None,
 ) -> None:
@@ -47,12 +49,13 @@ def inspect(
     from sluiceway.errors import SettingsError
 
     is_flow = what.endswith(".toml")
-    if not is_flow and (stream is not None or applying):
-        raise SettingsError(f"{'--apply' if applying else '--stream'} goes with a flow's file, spam.toml for example")
+    if not is_flow and (stream is not None or applying or joining):
+        option = "--apply" if applying else "--join" if joining else "--stream"
+        raise SettingsError(f"{option} goes with a flow's file, spam.toml for example")
     if is_flow:
         from sluiceway.cli.flow_view import inspect_flow
 
-        inspect_flow(Path(what), stream, applying=applying, as_json=as_json)
+        inspect_flow(Path(what), stream, applying=applying, joining=joining, as_json=as_json)
     elif what.startswith(("kafka:", "dir:")):
         _inspect_topic(what, kafka, as_json=as_json)
     elif what != "-" and Path(what).is_dir():
@@ -130,17 +133,53 @@ def _inspect_directory(directory: Path, *, as_json: bool) -> None:
 def _inspect_topic(url: str, given: list[str] | None, *, as_json: bool) -> None:
     from dataclasses import asdict
 
+    from sluiceway.cli.screen import working
+    from sluiceway.flows.dead_letter_report import summary
     from sluiceway.flows.inspection import read_topic
+    from sluiceway.topics.feeds import read_all
     from sluiceway.topics.url import parse_topic
 
-    report = read_topic(parse_topic(url), kafka_settings(given))
+    topic, settings = parse_topic(url), kafka_settings(given)
+    report, dead = read_topic(topic, settings), None
+    if report.has_dead_letters:
+        with working(f"reading {url}") as tick:
+            dead = summary(read_all(topic, settings), tick)
     if as_json:
-        print(json.dumps(asdict(report), indent=2))
-    else:
-        _show_topic(report)
+        content = asdict(report)
+        if dead is not None:
+            content["dead_letters"] = asdict(dead)
+        print(json.dumps(content, indent=2))
+        return
+    _show_topic(report, records=dead is None)
+    if dead is not None:
+        _show_dead_letters(dead)
 
 
-def _show_topic(report: TopicReport) -> None:
+def _show_dead_letters(report: DeadLetterReport) -> None:
+    from sluiceway.cli.screen import console, counted, plain_table
+
+    screen = console()
+    table = plain_table()
+    table.add_column("class", no_wrap=True)
+    table.add_column("count", justify="right", no_wrap=True)
+    table.add_column("newest", ratio=1)
+    for name, found in report.classes.items():
+        table.add_row(name, f"{found.count:,}", found.newest.message)
+    screen.print()
+    screen.print(table)
+    for name, found in report.classes.items():
+        newest = found.newest
+        key = "" if newest.key is None else f", key {newest.key}"
+        where = f"offset {newest.offset:,} of partition {newest.partition} of {newest.topic}{key}"
+        screen.print()
+        screen.print(f"newest {name}, {where}:", style="bold", soft_wrap=True)
+        screen.print(_cut(newest.value))
+    if report.others:
+        screen.print()
+        screen.print(f"and {counted(report.others, 'record')} of `sluiceway redrive`: what has been sent again")
+
+
+def _show_topic(report: TopicReport, *, records: bool) -> None:
     from rich.filesize import decimal
 
     from sluiceway.cli.screen import console, counted, plain_table
@@ -162,12 +201,14 @@ def _show_topic(report: TopicReport) -> None:
             table.add_row(str(each.partition), f"{each.records:,}", decimal(each.end))
     screen.print()
     screen.print(table)
-    for each in report.partitions:
+    for each in report.partitions if records else ():
         for which, record in (("first", each.first), ("last", each.last)):
             if record is not None:
                 screen.print()
                 screen.print(f"{which} of partition {each.partition}, {_where(record)}:", style="bold")
                 screen.print(_cut(record.value))
+                for name, value in record.headers.items():
+                    screen.print(f"  {name}: {_cut(value)}")
 
 
 def _where(record: RecordReport) -> str:

@@ -33,7 +33,7 @@ def operators(
         else:
             _show_one(described)
     elif as_json:
-        print(json.dumps([describe(each, entry) for each, entry in registry.OPERATORS.items()], indent=2))
+        print(json.dumps([describe(each, entry) for each, entry in registry.operators().items()], indent=2))
     else:
         _show_all()
 
@@ -43,20 +43,22 @@ def describe(name: str, entry: Any) -> dict[str, Any]:
     import inspect
     import sys
 
-    parameters = []
-    for parameter in inspect.signature(entry.cls).parameters.values():
-        required = parameter.default is parameter.empty
-        parameters.append(
-            {
-                "name": parameter.name,
-                "type": "" if parameter.annotation is parameter.empty else str(parameter.annotation),
-                "required": required,
-                "default": None if required else parameter.default,
-            }
-        )
+    from sluiceway.operators.parameters import parameters_of
+
+    parameters = [
+        {
+            "name": parameter.name,
+            "meaning": parameter.meaning,
+            "type": parameter.annotation,
+            "values": parameter.values,
+            "required": parameter.required,
+            "default": None if parameter.required else parameter.default,
+        }
+        for parameter in parameters_of(entry.cls).values()
+    ]
     return {
         "name": name,
-        "kind": entry.kind,
+        "kind": entry.kind.name,
         "summary": entry.summary,
         "paper": entry.paper,
         "time": entry.time,
@@ -75,8 +77,8 @@ def _show_all() -> None:
     table.add_column("operator", no_wrap=True)
     table.add_column("kind", no_wrap=True)
     table.add_column("what it does", ratio=1)
-    for name, entry in registry.OPERATORS.items():
-        table.add_row(name, entry.kind, entry.summary)
+    for name, entry in registry.operators().items():
+        table.add_row(name, entry.kind.name, entry.summary)
     screen = console()
     screen.print(table)
     screen.print("\nMore of one: sluiceway operators NAME", style="dim")
@@ -91,11 +93,13 @@ def _show_one(described: dict[str, Any]) -> None:
     screen = console()
     screen.print(Text.assemble((described["name"], "bold"), f"  ({described['kind']})  {described['summary']}"))
     table = plain_table()
-    for column in ("parameter", "type", "default"):
+    for column in ("parameter", "default"):
         table.add_column(column, no_wrap=True)
+    table.add_column("what it may be", ratio=2)
+    table.add_column("meaning", ratio=3)
     for parameter in described["parameters"]:
-        default = "required" if parameter["required"] else json.dumps(parameter["default"])
-        table.add_row(parameter["name"], Text(parameter["type"]), Text(default))
+        values = parameter["values"] or parameter["type"]
+        table.add_row(parameter["name"], Text(_default_of(parameter)), Text(values), Text(parameter["meaning"]))
     screen.print()
     screen.print(table)
     screen.print()
@@ -103,3 +107,8 @@ def _show_one(described: dict[str, Any]) -> None:
     screen.print(facts({**about, **{f"law {law}": reason for law, reason in described["exceptions"].items()}}))
     screen.print()
     screen.print(Markdown(described["doc"], code_theme="default"))
+
+
+def _default_of(parameter: dict[str, Any]) -> str:
+    default = parameter["default"]
+    return "required" if parameter["required"] else "none" if default is None else json.dumps(default)

@@ -15,22 +15,23 @@ KafkaSettings = Annotated[
         "-X",
         "--kafka",
         help="A setting of the Kafka client in librdkafka's words, as in a flow's kafka section;"
-        " ${NAME} is taken from the environment. May be repeated.",
+        " ${NAME} is taken from the environment. May be repeated. SLUICEWAY_KAFKA names a file of such lines.",
         metavar="NAME=VALUE",
         show_default=False,
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="JSON for programs instead of a table for people.")]
 Apply = Annotated[bool, typer.Option("--apply", help="Not the flow itself but its `apply`, a flow of its own.")]
+Join = Annotated[bool, typer.Option("--join", help="Not the flow itself but its `join`, a flow of its own.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 def kafka_settings(given: list[str] | None) -> Config:
     """`-X name=value` options as the client's settings."""
     from sluiceway.errors import SettingsError
-    from sluiceway.flows.settings import fill_in
+    from sluiceway.topics.client_settings import fill_in, from_environment
 
-    settings = {}
+    settings = from_environment()
     for setting in given or []:
         name, equals, value = setting.partition("=")
         if not (name and equals):

@@ -32,7 +32,7 @@ def produce(
         str, typer.Argument(help="The topic, kafka://host:9092/name or dir:path.", metavar="URL")
     ],
     format_: Annotated[
-        Literal["jsonl", "csv", "svmlight"] | None,
+        Literal["jsonl", "csv", "svmlight", "parquet"] | None,
         typer.Option("--format", help="Told by the file's name if left out.", show_default=False),
     ] = None,
     key: Annotated[
@@ -80,7 +80,7 @@ def produce(
     """
     from itertools import chain
 
-    from sluiceway.cli.run import say, tell_warnings
+    from sluiceway.cli.log import say
     from sluiceway.cli.screen import counted
     from sluiceway.errors import SettingsError
     from sluiceway.files import Columns, Lines, format_of, read_rows
@@ -90,7 +90,6 @@ def produce(
         raise SettingsError(f"--rate must lie above 0 and below a billion, not {rate:g}")
     if partitions is not None and not 1 <= partitions <= 100_000:
         raise SettingsError(f"--partitions must lie between 1 and 100000, not {partitions}")
-    tell_warnings()
     topic = parse_topic(url)
     chosen = format_ or format_of(file)
     columns = Columns(key, id_, ts, label, tuple(drop or ()), text_labels)
@@ -157,7 +156,7 @@ class _Display:
     def __init__(self, lines: Lines, sending: _Sending) -> None:
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-        from sluiceway.cli.screen import console
+        from sluiceway.cli.screen import console, may_draw
 
         self._lines = lines
         self._sending = sending
@@ -169,7 +168,7 @@ class _Display:
             TimeElapsedColumn(),
             console=screen,
             transient=True,
-            disable=not screen.is_terminal,
+            disable=not may_draw(screen),
         )
         self._task = self._bar.add_task("input" if lines.name == "-" else lines.name, total=lines.size, records=0)
         self._next = 0.0
@@ -311,6 +310,7 @@ class _KafkaSink:
 
 def _refuse_other_number(topic: str, found: int, wanted: int | None) -> None:
     from sluiceway.errors import SettingsError
+    from sluiceway.wording import counted
 
     if wanted is not None and wanted != found:
-        raise SettingsError(f"{topic} has {found} partitions already, not {wanted}; leave --partitions out")
+        raise SettingsError(f"{topic} has {counted(found, 'partition')} already, not {wanted}; leave --partitions out")

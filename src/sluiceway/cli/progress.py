@@ -9,7 +9,9 @@ from rich.filesize import decimal
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
+from sluiceway.cli.screen import shortened
 from sluiceway.flows.progress import LaneProgress, Progress
+from sluiceway.wording import counted
 
 LANES_SHOWN = 12
 RATE_SECONDS = 5.0
@@ -36,9 +38,11 @@ class ProgressView:
         if len(lanes) > 1:
             parts += [self._lane(number, lanes[number]) for number in sorted(lanes)[:LANES_SHOWN]]
             if len(lanes) > LANES_SHOWN:
-                parts.append(f"... and {len(lanes) - LANES_SHOWN} lanes more")
+                parts.append(f"... and {counted(len(lanes) - LANES_SHOWN, 'lane')} more")
+        if dead := self._progress.dead_letters.sentence():
+            parts.append(shortened(dead))
         if waiting := sorted(self._progress.waiting.copy().items()):
-            more = f" (and {len(waiting) - 1} lanes more)" if len(waiting) > 1 else ""
+            more = f" (and {counted(len(waiting) - 1, 'lane')} more)" if len(waiting) > 1 else ""
             parts.append(f"lane {waiting[0][0]}: {waiting[0][1]}{more}")
         return Group(*parts)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sluiceway.cli.options import Json, Yes
+from sluiceway.cli.options import Join, Json, Yes
 
 if TYPE_CHECKING:
     from sluiceway.flows.reset import Plan
@@ -21,13 +21,14 @@ def reset(
     snapshots: Annotated[
         bool, typer.Option("--snapshots", help="Also its streams' snapshots, by tombstones in the selections topic.")
     ] = False,
+    joining: Join = False,
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
     """Remove FLOW's state, so that it begins anew.
 
     Its models, its position and its consumer groups go, and those of its
-    `apply`. Refused while the flow runs. What it has written stays where it is;
+    `apply`; with --join those of its `join` alone. Refused while the flow runs. What it has written stays where it is;
     --snapshots ends the snapshots of its streams. Output directories are kept:
     a flow that begins anew wants empty ones.
 
@@ -35,7 +36,7 @@ def reset(
     sluiceway reset spam.toml --dry-run
     sluiceway reset spam.toml --snapshots --yes
     """
-    from sluiceway.cli.run import say
+    from sluiceway.cli.log import say
     from sluiceway.cli.screen import working
     from sluiceway.errors import SettingsError
     from sluiceway.flows.reset import carry_out, plan
@@ -44,7 +45,7 @@ def reset(
     if not (yes or dry_run or asks):
         raise SettingsError("`sluiceway reset` removes models for good: say --yes, or --dry-run to see what would go")
     with working("looking") as step:
-        wanted = plan(flow, with_snapshots=snapshots, step=step)
+        wanted = plan(flow, with_snapshots=snapshots, joining=joining, step=step)
     name = wanted.parts[0].reached.flow
     if wanted.is_empty and not as_json:
         say(f"{name}: there is nothing to reset")
@@ -117,4 +118,4 @@ def _how_it_begins(flow: Path, plan: Plan) -> str:
             f"its output directories are kept, and a flow that begins anew refuses directories that hold output: name"
             f" others in {flow}, or remove them by hand (rm -r {paths})"
         )
-    return f"`sluiceway run {flow}` begins anew"
+    return f"`sluiceway {plan.parts[0].reached.settings.verb} {flow}` begins anew"

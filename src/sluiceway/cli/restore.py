@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sluiceway.cli.options import Apply, Json
+from sluiceway.cli.options import Apply, Join, Json
 
 if TYPE_CHECKING:
     from sluiceway.flows.reach import Reached
@@ -19,6 +19,7 @@ def restore(
     flow: Annotated[Path, typer.Argument(help="The flow's TOML file.", metavar="FLOW")],
     directory: Annotated[Path, typer.Argument(help="The backup.", metavar="DIR", show_default=False)],
     applying: Apply = False,
+    joining: Join = False,
     as_json: Json = False,
 ) -> None:
     """Put FLOW's state back from the backup in DIR; `run` goes on from there.
@@ -34,12 +35,12 @@ def restore(
     """
     from dataclasses import asdict
 
-    from sluiceway.cli.run import say
+    from sluiceway.cli.log import say
     from sluiceway.cli.screen import counted, working
     from sluiceway.flows.backup import restore as put_back
     from sluiceway.flows.reach import load, reach
 
-    reached = reach(load(flow, applying=applying))
+    reached = reach(load(flow, applying=applying, joining=joining))
     with working(f"restoring {reached.flow}", reached.lanes) as step:
         manifest = put_back(reached, directory, step)
     if as_json:

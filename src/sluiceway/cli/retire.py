@@ -14,30 +14,35 @@ if TYPE_CHECKING:
 
 
 def retire(
-    name: Annotated[str, typer.Argument(help="Whose selection.", metavar="FLOW/STREAM")],
+    name: Annotated[
+        str, typer.Argument(help="Whose selection; without a stream, all of the flow's.", metavar="FLOW[/STREAM]")
+    ],
     url: Annotated[str, typer.Argument(help="The selections topic, kafka://host:9092/name.", metavar="URL")],
     as_json: Json = False,
     kafka: KafkaSettings = None,
 ) -> None:
-    """Write the tombstone of a stream that is over, so that compaction removes its snapshots for good.
+    """Write the tombstone of a stream that is over, or those of all streams of a flow.
+
+    Compaction then removes the snapshots for good.
 
     Snapshots lie in the partition of the stream's input, so the topic is read
     to find it. A flow that still runs and sees the stream again brings it back.
 
     \b
     sluiceway retire spam/mail kafka://localhost:9092/selections
+    sluiceway retire spam kafka://localhost:9092/selections
     """
     import json
 
-    from sluiceway.cli.run import say
+    from sluiceway.cli.log import say
     from sluiceway.cli.screen import counted
     from sluiceway.errors import SettingsError
     from sluiceway.topics.tombstones import bury
     from sluiceway.topics.url import DirectoryTopic, parse_topic
 
     flow, slash, stream = name.partition("/")
-    if not (flow and slash and stream):
-        raise SettingsError(f"{name!r} is no FLOW/STREAM, as for example spam/mail")
+    if not flow or (slash and not stream):
+        raise SettingsError(f"{name!r} is no FLOW or FLOW/STREAM, as for example spam/mail")
     topic = parse_topic(url)
     if isinstance(topic, DirectoryTopic):
         raise SettingsError(
@@ -45,17 +50,20 @@ def retire(
             f" start the flow anew in another directory to be rid of a stream"
         )
     settings = kafka_settings(kafka)
-    homes = _find(topic, settings, name)
-    bury(topic, settings, [(name, partition) for partition in homes])
+    found = _find(topic, settings, name)
+    graves = [(key, partition) for key, homes in sorted(found.items()) for partition in homes]
+    bury(topic, settings, graves)
+    homes = sorted({partition for _, partition in graves})
     if as_json:
-        print(json.dumps({"topic": str(topic), "key": name, "partitions": homes}))
+        print(json.dumps({"topic": str(topic), "key": name, "streams": len(found), "partitions": homes}))
     else:
-        where = ", ".join(map(str, homes))
-        say(f"{name}: retired from {topic} ({counted(len(homes), 'tombstone')}, partition {where})")
+        where = f"partition{'' if len(homes) == 1 else 's'} {', '.join(map(str, homes))}"
+        streams = "" if stream else f"{counted(len(found), 'stream')}, "
+        say(f"{name}: retired from {topic} ({streams}{counted(len(graves), 'tombstone')}, {where})")
 
 
-def _find(topic: KafkaTopic, settings: Config, name: str) -> list[int]:
-    """The partitions where the stream's newest record is a snapshot."""
+def _find(topic: KafkaTopic, settings: Config, name: str) -> dict[str, list[int]]:
+    """Of the stream, or of all streams of the flow: the partitions where the newest record is a snapshot."""
     from difflib import get_close_matches
 
     from sluiceway.cli.screen import working
@@ -64,11 +72,13 @@ def _find(topic: KafkaTopic, settings: Config, name: str) -> list[int]:
 
     with working(f"reading {topic.name}"):
         alive = living(topic, settings)
-    if name not in alive:
-        near = get_close_matches(name, alive, n=1, cutoff=0.5)
+    found = {key: homes for key, homes in alive.items() if key == name or key.startswith(f"{name}/")}
+    if not found:
+        names = alive if "/" in name else {key.partition("/")[0]: None for key in alive}
+        near = get_close_matches(name, names, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]!r}?" if near else f"it holds {_names(list(alive))}"
         raise SettingsError(f"{topic} holds no snapshot of {name!r}; {hint}")
-    return alive[name]
+    return found
 
 
 def _names(names: list[str]) -> str:

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-import logging
-import sys
+import json
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from sluiceway.cli import log
+from sluiceway.cli.log import LogFormat, LogFormatOption, say
+from sluiceway.cli.options import Json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sluiceway.flows.preflight import Surroundings
     from sluiceway.flows.progress import Progress
+    from sluiceway.flows.run import Outcome
     from sluiceway.flows.settings import Settings
     from sluiceway.flows.work import Work
 
 
+LEAST_UNHEALTHY_SECONDS = 10.0
+"""Whether anybody answers is looked at every few seconds."""
 CheckpointEvery = Annotated[
     float,
     typer.Option(
@@ -29,6 +36,21 @@ CheckpointEvery = Annotated[
 ]
 Again = Annotated[
     bool, typer.Option("--again", help="Begin the next run of a bounded flow that has ended: read on to its end now.")
+]
+Listen = Annotated[
+    str | None,
+    typer.Option(
+        help="Answer /metrics, /healthz and /readyz there, for example at 127.0.0.1:9464; off by default.",
+        metavar="HOST:PORT",
+        envvar="SLUICEWAY_LISTEN",
+        show_default=False,
+    ),
+]
+UnhealthyAfter = Annotated[
+    float,
+    typer.Option(
+        help="Seconds without an answer, or that a lane may stand still, before /healthz says so.", metavar="SECONDS"
+    ),
 ]
 Gone = Annotated[str | None, typer.Option(hidden=True)]
 GoneFlag = Annotated[bool, typer.Option(hidden=True)]
@@ -41,6 +63,14 @@ def run(
         bool, typer.Option("--create-topics", help="Create missing topics: outputs, and the one for the state.")
     ] = False,
     again: Again = False,
+    given: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Another value for a setting. May be repeated.", metavar="NAME=VALUE"),
+    ] = None,
+    as_json: Json = False,
+    listen: Listen = None,
+    unhealthy_after: UnhealthyAfter = 30.0,
+    log_format: LogFormatOption = LogFormat.TEXT,
     recovery: Gone = None,
     recovery_partitions: Gone = None,
     adopt: GoneFlag = False,
@@ -54,18 +84,29 @@ def run(
 
     \b
     sluiceway run spam.toml --create-topics
-    sluiceway run spam.toml --checkpoint-every 0.2
+    sluiceway run spam.toml --checkpoint-every 0.2 --set emit.every=100
+    sluiceway run spam.toml --listen 127.0.0.1:9464 --log-format json
     """
+    from sluiceway.flows.changes import load_changed, parse_single
     from sluiceway.flows.select import SELECTING
-    from sluiceway.flows.settings import Settings
 
+    log.begin(log_format)
     refuse_gone(recovery=recovery, recovery_partitions=recovery_partitions, adopt=adopt)
 
     def load() -> tuple[Settings, str, Work]:
-        settings = Settings.load(flow)
+        settings = load_changed(flow, parse_single(given or []))
         return settings, settings.operator.name, SELECTING
 
-    execute(flow, load, checkpoint_every, create_topics=create_topics, again=again)
+    execute(
+        flow,
+        load,
+        checkpoint_every,
+        create_topics=create_topics,
+        again=again,
+        as_json=as_json,
+        listen=listen,
+        unhealthy_after=unhealthy_after,
+    )
 
 
 _begun: list[str] = []
@@ -98,10 +139,16 @@ def execute(
     *,
     create_topics: bool,
     again: bool,
+    as_json: bool,
+    listen: str | None,
+    unhealthy_after: float,
 ) -> None:
-    """Run what `load` gives (settings, what is done in a word or two, how), and tell about it on standard error."""
-    from sluiceway.cli.screen import counted
-    from sluiceway.errors import SettingsError
+    """Run what `load` gives (settings, what is done in a word or two, how), and tell about it on standard error.
+
+    With `as_json` how it ended is told on standard output too.
+    """
+    from sluiceway.cli.screen import console, counted, may_draw
+    from sluiceway.errors import FlowError, SettingsError
     from sluiceway.flows.progress import Progress
     from sluiceway.flows.run import Outcome
     from sluiceway.flows.run import run as run_flow
@@ -109,11 +156,18 @@ def execute(
 
     if not 0.05 <= checkpoint_every <= 300:
         raise SettingsError(f"--checkpoint-every must lie between 0.05 and 300 seconds, not {checkpoint_every:g}")
-    tell_warnings()
+    if not unhealthy_after >= LEAST_UNHEALTHY_SECONDS:
+        raise SettingsError(
+            f"--unhealthy-after must be at least {LEAST_UNHEALTHY_SECONDS:g} seconds, not {unhealthy_after:g}"
+        )
     settings, what, work = load()
     progress = Progress()
 
     with ExitStack() as display:
+        if listen is not None:
+            from sluiceway.cli.listen import listening
+
+            display.enter_context(listening(listen, settings, progress, unhealthy_after))
 
         def started(around: Surroundings) -> None:
             _begun.append(settings.flow.name)
@@ -123,7 +177,7 @@ def execute(
                 f" ({counted(around.lanes, 'partition')}, {until}); a commit every {checkpoint_every:g} s, state in"
                 f" {settings.state}"
             )
-            if sys.stderr.isatty():
+            if may_draw(console(stderr=True)):
                 display.enter_context(_live(progress, in_bytes=isinstance(settings.source, DirectoryTopic)))
 
         outcome = run_flow(
@@ -132,43 +186,47 @@ def execute(
             create_topics=create_topics,
             again=again,
             on_start=started,
-            on_compile=lambda: say("compiling the operator's kernels, once for this installation (some seconds) ..."),
+            on_compile=lambda long: say(f"compiling the operator's kernels, once for this installation ({long}) ..."),
             progress=progress,
             work=work,
         )
+    if as_json:
+        print(json.dumps(_report(settings, outcome, progress)), flush=True)
     if outcome is Outcome.OVER:
         say(
             f"{settings.flow.name}: this flow has come to the end of its input already; `sluiceway {settings.verb}"
             f" {flow} --again` reads on to where the input ends now, `sluiceway reset {flow}` begins anew"
         )
         return
+    dead = progress.dead_letters
     how = "stopped, everything committed" if outcome is Outcome.STOPPED else "the input has ended"
-    say(f"{settings.flow.name}: {how}; {counted(progress.records, 'record')} in {progress.seconds:.1f} s")
+    told = f"; {dead.sentence()}" if dead.count else ""
+    say(f"{settings.flow.name}: {how}; {counted(progress.records, 'record')} in {progress.seconds:.1f} s{told}")
+    if dead.count:
+        where = settings.output_urls["dead_letters"]
+        say(f"{settings.flow.name}: `sluiceway inspect {where}` shows dead letters by class")
+    if outcome is Outcome.ENDED and dead.nothing_else:
+        done = "joined" if settings.verb == "join" else "learnt"
+        raise FlowError(
+            f"{settings.flow.name}: nothing was {done}, every record that was read became a dead letter; `sluiceway new"
+            f" NEW.toml --from {settings.source}` looks at some records and proposes a flow for them"
+        )
+
+
+def _report(settings: Settings, outcome: Outcome, progress: Progress) -> dict[str, Any]:
+    return {
+        "flow": settings.flow.name,
+        "outcome": outcome.name.lower(),
+        "records": progress.records,
+        "seconds": round(progress.seconds, 3),
+        "dead_letters": {name: asdict(one) for name, one in sorted(progress.dead_letters.classes.items())},
+    }
 
 
 def _live(progress: Progress, *, in_bytes: bool) -> AbstractContextManager[object]:
     """Drawn about once a second by a thread of its own, and gone at the end."""
-    from rich.live import Live
-
     from sluiceway.cli.progress import ProgressView
-    from sluiceway.cli.screen import console
+    from sluiceway.cli.screen import Drawing, console
 
     view = ProgressView(progress, in_bytes=in_bytes)
-    return Live(get_renderable=view, console=console(stderr=True), refresh_per_second=1, transient=True)
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-class _Stderr(logging.StreamHandler):  # type: ignore[type-arg]
-    """Writes to what `sys.stderr` is at the time: a live display takes it over, and lets lines pass above itself."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.stream = sys.stderr
-        super().emit(record)
-
-
-def tell_warnings() -> None:
-    """Warnings of libraries as lines of ours."""
-    logging.basicConfig(level=logging.WARNING, format="sluiceway: %(name)s: %(message)s", handlers=[_Stderr()])
+    return Drawing(get_renderable=view, console=console(stderr=True), refresh_per_second=1, transient=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,11 +12,13 @@ from datetime import UTC, datetime
 from rich import box
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.live import Live
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from sluiceway.schemas.records import Snapshot
+from sluiceway.wording import counted as counted
 
 BAR = 16
 """Columns of the longest bar."""
@@ -25,13 +28,31 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, highlight=False, markup=False)  # names may hold brackets
 
 
+def may_draw(screen: Console) -> bool:
+    """Whether it is a terminal, and this process the one that it belongs to: a job in the background draws nothing."""
+    if not screen.is_terminal:
+        return False
+    try:
+        return os.tcgetpgrp(screen.file.fileno()) == os.getpgrp()
+    except (OSError, ValueError):  # it controls no processes
+        return True
+
+
+class Drawing(Live):
+    """Stands still while the process is in the background."""
+
+    def refresh(self) -> None:
+        if may_draw(self.console):
+            super().refresh()
+
+
 @contextmanager
 def working(what: str, total: int | None = None) -> Iterator[Callable[[], None]]:
     """A bar on a terminal's standard error while something takes long; what it gives is called after each step."""
     from rich.progress import Progress
 
     screen = console(stderr=True)
-    with Progress(console=screen, transient=True, disable=not screen.is_terminal) as bar:
+    with Progress(console=screen, transient=True, disable=not may_draw(screen)) as bar:
         task = bar.add_task(what, total=total)
         yield lambda: bar.advance(task)
 
@@ -77,10 +98,6 @@ class BothEnds:
             return
         tail = set_cell_size(self._text[::-1], width // 2)[::-1]
         yield Text(set_cell_size(self._text, width - width // 2 - 1) + "…" + tail, no_wrap=True)
-
-
-def counted(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def moment(milliseconds: int) -> str:

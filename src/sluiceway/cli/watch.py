@@ -11,6 +11,8 @@ import typer
 from sluiceway.cli.options import Json, KafkaSettings, kafka_settings
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rich.console import Console, RenderableType
 
     from sluiceway.cli.screen import View
@@ -43,7 +45,7 @@ def watch(
     sluiceway watch dir:sluiceway-demo/selections --start beginning
     sluiceway watch kafka://localhost:9092/selections --once --json
     """
-    from sluiceway.cli.screen import console
+    from sluiceway.cli.screen import Drawing, console, may_draw
     from sluiceway.client import CURRENT, latest, subscribe
     from sluiceway.errors import SettingsError
 
@@ -53,6 +55,8 @@ def watch(
     screen = console()
     if once:
         found = latest(url, flow, stream, kafka=settings)
+        if not found and (flow is not None or stream is not None):
+            _refuse_absent(latest(url, kafka=settings), flow, stream)
         _show_once(screen, [found[name] for name in sorted(found)], as_json=as_json)
         return
     with suppress(KeyboardInterrupt), subscribe(url, flow, stream, start, kafka=settings) as snapshots:
@@ -61,14 +65,12 @@ def watch(
                 print_json(snapshot)
             return
         streams = _Streams(screen, url)
-        if not screen.is_terminal:
+        if not may_draw(screen):
             for snapshot in snapshots:
                 streams.take(snapshot)
                 screen.print(streams.line(snapshot), soft_wrap=True)
             return
-        from rich.live import Live
-
-        with Live(get_renderable=streams.draw, console=screen, refresh_per_second=4):
+        with Drawing(get_renderable=streams.draw, console=screen, refresh_per_second=4):
             for snapshot in snapshots:
                 streams.take(snapshot)
 
@@ -91,6 +93,19 @@ def _show_once(screen: Console, found: list[Snapshot], *, as_json: bool) -> None
         screen.print(detail(View(found[0])))
     else:
         screen.print(overview([View(snapshot) for snapshot in found]))
+
+
+def _refuse_absent(known: Mapping[tuple[str, str], Snapshot], flow: str | None, stream: str | None) -> None:
+    """Nothing is selected by the flow or in the stream that was asked for."""
+    from difflib import get_close_matches
+
+    from sluiceway.errors import SettingsError
+
+    wanted = " ".join([*([f"flow {flow!r}"] if flow else []), *([f"stream {stream!r}"] if stream else [])])
+    names = sorted({name[1] if stream else name[0] for name in known})
+    near = get_close_matches(stream or flow or "", names, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names[:5]) or 'none at all'}"
+    raise SettingsError(f"there is no snapshot of {wanted}; {hint}")
 
 
 class _Streams:

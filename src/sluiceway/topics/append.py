@@ -43,6 +43,10 @@ class DirectoryAppender:
         """Lines without their ends; readers see them after the next `flush`, or before."""
         self._files[partition].write(b"".join(line + b"\n" for line in lines))
 
+    def size(self, partition: int) -> int:
+        """In bytes, with what was appended."""
+        return self._files[partition].seek(0, os.SEEK_END)
+
     def flush(self) -> None:
         for file in self._files:
             file.flush()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 from sluiceway.errors import SettingsError
@@ -21,16 +21,20 @@ class Bounds:
     stops: tuple[int | None, ...]
     stop_setting: str | None = None
     """The `input.stop` that `stops` come from."""
+    others: Mapping[str, Bounds] = field(default_factory=dict)
+    """Of the topics that are read beside the first one, by what they hold."""
 
     def __len__(self) -> int:
         return len(self.starts)
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        content = asdict(self)
+        return content if self.others else {name: value for name, value in content.items() if name != "others"}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
-        return cls(tuple(content["starts"]), tuple(content["stops"]), content["stop_setting"])
+        others = {name: cls.from_json(bounds) for name, bounds in content.get("others", {}).items()}
+        return cls(tuple(content["starts"]), tuple(content["stops"]), content["stop_setting"], others)
 
 
 def refuse_future_stop(stop: str | None) -> None:

@@ -61,18 +61,19 @@ def whole_size(topic: DirectoryTopic, partition: int) -> int:
     if not path.exists():
         return 0
     with open_partition(path) as file:
-        return _end_of_lines(file)
+        return end_of_lines(file)
 
 
 def cut_torn_line(file: IO[bytes]) -> int:
     """A writer that was killed may have left half a line, which no reader has taken for a record; what is left."""
-    end = _end_of_lines(file)
+    end = end_of_lines(file)
     if end < os.fstat(file.fileno()).st_size:
         file.truncate(end)
     return end
 
 
-def _end_of_lines(file: IO[bytes]) -> int:
+def end_of_lines(file: IO[bytes]) -> int:
+    """Of the last whole one."""
     end = os.fstat(file.fileno()).st_size
     while end > 0:
         start = max(end - CHUNK, 0)

@@ -11,7 +11,7 @@ import orjson
 from sluiceway.errors import FlowError
 from sluiceway.schemas.lane import RawPoll
 from sluiceway.topics.bounds import RECORDS_A_POLL, Bounds, refuse_future_stop
-from sluiceway.topics.directory import CHUNK, open_partition, partition_path
+from sluiceway.topics.directory import CHUNK, end_of_lines, open_partition, partition_path
 from sluiceway.topics.positions import Position, parse_position
 from sluiceway.topics.url import DirectoryTopic
 
@@ -114,6 +114,9 @@ class DirectoryReader:
             offsets=bounds[:-1],
             next_offsets=bounds[1:],
         )
+
+    def end(self) -> int:
+        return end_of_lines(self._file)
 
     def close(self) -> None:
         self._file.close()

@@ -21,6 +21,7 @@ from uuid import uuid4
 from sluiceway.errors import FlowError, SettingsError
 from sluiceway.schemas.lane import LaneOutput
 from sluiceway.schemas.state import StoredChange, StoredStream
+from sluiceway.topics.asleep_file import TABLES, AsleepInStore
 from sluiceway.topics.directory_writer import DirectoryWriter
 from sluiceway.topics.state_records import COMMIT, OPEN, RUN, CommitRecord, Contents, OpenRecord, RunRecord
 from sluiceway.topics.store import (
@@ -38,13 +39,9 @@ from sluiceway.topics.url import DirectoryTopic
 logger = logging.getLogger("sluiceway.store")
 
 FILE_VERSION = 1
-TABLES = """
-create table if not exists record (key blob primary key, value blob not null) without rowid;
-create table if not exists stream (name text primary key, birth integer not null, head blob not null);
-create table if not exists piece (
-    name text not null, number integer not null, value blob not null, primary key (name, number)
-) without rowid;
-"""
+RECORDS = "create table if not exists record (key blob primary key, value blob not null) without rowid;"
+CACHE = 2 << 20
+"""Bytes of a lane's file that are kept in memory to look for streams, unless the flow says otherwise."""
 WAIT_SECONDS = 0.01
 LOOKS, LOOK_AGAIN_SECONDS = 5, 0.05
 
@@ -62,12 +59,14 @@ class DirectoryStore:
         directory: Path,
         topics: Mapping[str, DirectoryTopic],
         belongs_to: BelongsTo,
+        cache: int = CACHE,
     ) -> None:
         self.flow = flow
         self.directory = directory
         self.topics = topics
         """The outputs, by what they carry."""
         self.belongs_to = belongs_to
+        self.cache = cache
 
     def __str__(self) -> str:
         return f"the store {self.directory}"
@@ -147,6 +146,7 @@ class DirectoryLane:
         self._lock: TextIO | None = None
         self._file: sqlite3.Connection | None = None
         self._outputs: DirectoryWriter | None = None
+        self._asleep: AsleepInStore | None = None
 
     def open(self, wanted: Wanted) -> Restored:
         self._lock = lock(self._store, self._lane)
@@ -162,7 +162,7 @@ class DirectoryLane:
             _prepare(file)
             opened = OpenRecord.of_this_process(self._store.flow, self._member)
             _put(file, OPEN, opened.dump())
-            found = _contents(file)
+            found = _records(file)
         if found.commit is not None:
             difference = first_difference(found.commit.belongs_to, self._store.belongs_to)
             if difference is not None:
@@ -173,7 +173,10 @@ class DirectoryLane:
         if self._outputs.is_new:  # from where on they are written must be known before anything is
             before = found.commit
             self.commit({} if before is None else before.positions, (), final=before is not None and before.final)
-        return Restored(run, found.commit, found.streams)
+        with self._told():
+            looking = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
+        self._asleep = AsleepInStore(looking, str(self._path), self._store.cache)
+        return Restored(run, found.commit, self._asleep)
 
     def _agree(self, wanted: Wanted, before: RunRecord | None) -> RunRecord:
         """The run that all lanes are about: lane 0 keeps it, the others wait for it."""
@@ -208,6 +211,8 @@ class DirectoryLane:
             file.execute("begin immediate")
             _put_commit(file, changes, record)
             file.execute("commit")
+        if self._asleep is not None:
+            self._asleep.committed()
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -231,6 +236,8 @@ class DirectoryLane:
     def close(self) -> None:
         if self._outputs is not None:
             self._outputs.close()
+        if self._asleep is not None:
+            self._asleep.close()
         if self._file is not None:
             self._file.close()
         if self._lock is not None:
@@ -261,7 +268,7 @@ def lock(store: DirectoryStore, lane: int) -> TextIO:
 def _prepare(file: sqlite3.Connection) -> None:
     file.execute("pragma journal_mode = wal")
     file.execute("pragma synchronous = full")
-    file.executescript(f"begin; {TABLES} pragma user_version = {FILE_VERSION}; commit;")
+    file.executescript(f"begin; {RECORDS} {TABLES} pragma user_version = {FILE_VERSION}; commit;")
 
 
 def _put(file: sqlite3.Connection, key: bytes, value: bytes) -> None:
@@ -269,6 +276,12 @@ def _put(file: sqlite3.Connection, key: bytes, value: bytes) -> None:
 
 
 def _put_commit(file: sqlite3.Connection, changes: Sequence[StoredChange], record: CommitRecord) -> None:
+    put_changes(file, changes)
+    _put(file, COMMIT, record.dump())
+
+
+def put_changes(file: sqlite3.Connection, changes: Sequence[StoredChange]) -> None:
+    """Into the tables of streams and their pieces."""
     file.executemany(
         "insert into stream values (?, ?, ?) on conflict do update set head = excluded.head",
         ((change.stream, change.birth, change.head) for change in changes),
@@ -281,7 +294,6 @@ def _put_commit(file: sqlite3.Connection, changes: Sequence[StoredChange], recor
         "delete from piece where name = ? and number = ?",
         ((change.stream, number) for change in changes for number in change.dropped),
     )
-    _put(file, COMMIT, record.dump())
 
 
 def write_new(path: Path, contents: Contents) -> None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sluiceway.errors import FlowError
 from sluiceway.schemas import encode
-from sluiceway.schemas.lane import LaneOutput, OutRecord
+from sluiceway.schemas.lane import LaneOutput, OutRecord, OutRecords
 from sluiceway.topics.directory import cut_torn_line, partition_path, whole_size
 from sluiceway.topics.state_records import CommitRecord
 from sluiceway.topics.url import DirectoryTopic
@@ -50,10 +50,12 @@ class DirectoryWriter:
 
     def write(self, output: LaneOutput) -> None:
         for carries, file in self._files.items():
-            records: list[OutRecord] = getattr(output, carries)
+            records: Sequence[OutRecord] = getattr(output, carries)
             if carries == "selections":
-                records = records + output.finals
-            if records:
+                records = output.selections + output.finals
+            if isinstance(records, OutRecords):
+                file.append(b"\n".join([*records.values, b""]))
+            elif records:
                 line = encode.dead_letter_line if carries == "dead_letters" else _value
                 file.append(b"".join(line(record) + b"\n" for record in records))
 

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from typing import NamedTuple, Protocol, cast
 
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import ClusterMetadata
 
-from sluiceway.errors import FlowError, SettingsError, SluicewayError, UnreachableError
+from sluiceway.errors import FlowError, SettingsError, SluicewayError
 from sluiceway.topics import kafka
 from sluiceway.topics.directory import partition_count, partition_path
 from sluiceway.topics.directory_reader import DirectoryReader, directory_bounds
 from sluiceway.topics.positions import Position, parse_position
-from sluiceway.topics.url import DirectoryTopic, KafkaTopic, parse_topic
+from sluiceway.topics.url import DirectoryTopic, KafkaTopic, Topic, parse_topic
 
 LOOK_FOR_PARTITIONS_SECONDS = 30.0
 """Partitions added to a topic are found within this time, and read from their beginning."""
+READ_SECONDS = 60.0
+"""How long a topic that is read to its end may give nothing."""
 LOOK_SECONDS = 1.0
 """How long such a look may take: whoever polls waits for it, in an outage in vain."""
+
+
+Headers = Sequence[tuple[str, bytes | None]]
 
 
 class Entry(NamedTuple):
@@ -29,6 +36,9 @@ class Entry(NamedTuple):
     offset: int
     key: bytes | None
     value: bytes | None
+    headers: Headers = ()
+    ts: int = 0
+    """The message's own time; told only with headers, which instances and snapshots have not."""
 
 
 class Feed(Protocol):
@@ -41,6 +51,10 @@ class Feed(Protocol):
     @property
     def ended(self) -> bool:
         """It has come to its stop."""
+
+    @property
+    def reachable(self) -> bool:
+        """Not while it knows that nobody answers."""
 
     def poll(self, seconds: float) -> Sequence[Entry]:
         """What has come, waiting at most so long for something."""
@@ -63,6 +77,19 @@ def open_feed(url: str, start: str | int, stop: str | int | None, config: kafka.
         for partition in range(partitions):
             _check_line_start(topic, partition, begin.value)
     return DirectoryFeed(topic, partitions, str(start), None if stop is None else str(stop))
+
+
+def read_all(topic: Topic, config: kafka.Config) -> Iterator[Entry]:
+    """Everything that a topic holds as of now; of each partition in order."""
+    with closing(open_feed(str(topic), "beginning", "end", config)) as feed:
+        heard = time.monotonic()
+        while not feed.ended:
+            entries = feed.poll(0.2)
+            yield from entries
+            if entries:
+                heard = time.monotonic()
+            elif time.monotonic() - heard > READ_SECONDS:
+                raise FlowError(f"{topic} could not be read to its end: nothing came for {READ_SECONDS:.0f} s")
 
 
 def _targets(starts: Sequence[int], ends: Sequence[int], stops: Sequence[int] | None) -> dict[int, int]:
@@ -118,6 +145,10 @@ class DirectoryFeed:
     def ended(self) -> bool:
         return not self._readers
 
+    @property
+    def reachable(self) -> bool:
+        return True
+
     def poll(self, seconds: float) -> Sequence[Entry]:
         found: list[Entry] = []
         for partition, reader in list(self._readers.items()):
@@ -156,7 +187,7 @@ class KafkaFeed:
         self._lost = kafka.Lost()
         self._open()
         try:
-            self._partitions = self._count(kafka.ANSWER_SECONDS)
+            self._partitions = self._count(first=True)
             log.disabled = False
             # the end is looked at once: what comes meanwhile must not lie between two ideas of it
             ends = self._resolve(Position("end"))
@@ -181,13 +212,18 @@ class KafkaFeed:
         places = [TopicPartition(self._topic.name, partition, at) for partition, at in self._positions.items()]
         self._consumer.assign(places)
 
-    def _count(self, seconds: float) -> int:
-        try:
-            found = self._consumer.list_topics(self._topic.name, timeout=seconds)
-        except KafkaException as problem:
-            raise UnreachableError(
-                f"no Kafka broker answers at {self._topic.bootstrap} within {seconds:.0f} s: {kafka.sentence(problem)}"
-            ) from problem
+    def _count(self, *, first: bool = False) -> int:
+        def ask(seconds: float) -> ClusterMetadata:
+            told: ClusterMetadata = self._consumer.list_topics(self._topic.name, timeout=seconds)
+            return told
+
+        if first:
+            found = kafka.first_answer(self._topic.bootstrap, self._lost, ask, self._consumer.poll)
+        else:
+            try:
+                found = ask(LOOK_SECONDS)
+            except KafkaException as problem:
+                raise kafka.failed(f"topic {self._topic.name!r} cannot be looked up", problem) from problem
         told = found.topics[self._topic.name]
         if told.error is not None:
             if told.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
@@ -214,6 +250,10 @@ class KafkaFeed:
     @property
     def ended(self) -> bool:
         return self._stops is not None and not self._stops
+
+    @property
+    def reachable(self) -> bool:
+        return not self._lost.silent
 
     def poll(self, seconds: float) -> Sequence[Entry]:
         self._look_for_partitions()
@@ -243,14 +283,17 @@ class KafkaFeed:
         key, value = message.key(), message.value()
         assert not isinstance(key, str)
         assert not isinstance(value, str)
-        return Entry(partition, offset, key, value)
+        headers = message.headers()
+        if not headers:
+            return Entry(partition, offset, key, value)
+        return Entry(partition, offset, key, value, cast("Headers", headers), message.timestamp()[1])
 
     def _look_for_partitions(self) -> None:
         if self._stops is not None or time.monotonic() < self._next_look:
             return
         self._next_look = time.monotonic() + LOOK_FOR_PARTITIONS_SECONDS
         try:
-            count = self._count(LOOK_SECONDS)
+            count = self._count()
         except SluicewayError:
             return  # an outage, or a broker that does not know its topics yet: the next look will tell
         if count > self._partitions:

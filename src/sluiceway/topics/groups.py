@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
+from confluent_kafka.admin import AclOperation, AdminClient, ConsumerGroupDescription
 
 from sluiceway.errors import FlowError
 from sluiceway.topics import kafka
@@ -41,18 +41,40 @@ def members(bootstrap: str, config: kafka.Config, group: str) -> list[Member]:
     ]
 
 
-def _described(admin: AdminClient, group: str) -> ConsumerGroupDescription:
+def _described(admin: AdminClient, group: str, *, operations: bool = False) -> ConsumerGroupDescription:
     """Asked again while the group's coordinator is being found."""
     deadline = time.monotonic() + kafka.ANSWER_SECONDS
     while True:
         try:
-            asked = admin.describe_consumer_groups([group], request_timeout=kafka.ANSWER_SECONDS)
+            asked = admin.describe_consumer_groups(
+                [group], include_authorized_operations=operations, request_timeout=kafka.ANSWER_SECONDS
+            )
             found: ConsumerGroupDescription = asked[group].result()
             return found
         except KafkaException as problem:
             if problem.args[0].code() not in kafka.MOVING or time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
+
+
+def refuse_unreadable(bootstrap: str, config: kafka.Config, group: str, what_for: str) -> None:
+    """READ is what a member needs, and whoever commits offsets. Of a group that does not exist yet a broker says no
+    more than whether it may be described."""
+    admin = kafka.new_admin(bootstrap, config)
+    denial = f"the broker denies this client READ of the consumer group {group!r}, {what_for}"
+    try:
+        found = _described(admin, group, operations=True)
+    except KafkaException as problem:
+        code = problem.args[0].code()
+        if code == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            raise FlowError(denial) from None
+        if code == KafkaError.GROUP_ID_NOT_FOUND:
+            return
+        reason = kafka.sentence(problem)
+        raise FlowError(f"the broker does not describe the consumer group {group!r}: {reason}") from None
+    allowed = found.authorized_operations
+    if allowed and AclOperation.READ not in allowed:  # a broker without an authorizer reports none at all
+        raise FlowError(denial)
 
 
 def existing(bootstrap: str, config: kafka.Config, groups: Sequence[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,9 +25,12 @@ from sluiceway.topics.positions import Position
 
 logger = logging.getLogger("sluiceway.kafka")
 _Client = TypeVar("_Client")
+_Answer = TypeVar("_Answer")
 
 ANSWER_SECONDS = 15.0
 """How long a broker may take to answer a question at start-up before we say that it does not."""
+LISTEN_SECONDS = 2.0
+"""After which a question is asked again, and why there is no answer is listened for."""
 
 BROKER_MAX_MESSAGE_BYTES = 1_048_588
 """A broker's own default for topics."""
@@ -41,23 +45,29 @@ MOVING = frozenset(
     {KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR}
 )
 """A group's coordinator is being found, loaded or moved: of a new broker, or after one has gone."""
-PASSING = MOVING | frozenset(
+LED_ELSEWHERE = frozenset({KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION})
+"""Who leads a partition is being settled."""
+PASSING = MOVING | LED_ELSEWHERE | frozenset(
     {
         KafkaError._ALL_BROKERS_DOWN,
         KafkaError._RESOLVE,
         KafkaError._TIMED_OUT,
         KafkaError._TRANSPORT,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.NETWORK_EXCEPTION,
         KafkaError.REQUEST_TIMED_OUT,
     }
 )
 """What librdkafka mends by itself when it reads; everything else is for us to tell."""
+DENIED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
+READERS = "sluiceway-reader"
+"""The group that clients name which only read: the client wants one. It asks who leads it, which may be denied:
+nothing is ever committed to it or asked of it."""
 UNKNOWN = frozenset(
     {KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART}
 )
 """A topic that is being made, moved or deleted; whether it is gone for good, a look at the topics tells."""
+PASSED_OVER = PASSING | {KafkaError.GROUP_AUTHORIZATION_FAILED}
+"""By those who read without a group."""
 
 
 # After an outage the default, "rebootstrap", gives brokers new handles, while a transaction's group coordinator stays
@@ -126,25 +136,57 @@ def failed(what: str, problem: KafkaException) -> FlowError:
     return (ReopenError if again else FlowError)(f"{what}: {sentence(problem)}")
 
 
-class TopicWatch:
-    """Asks a broker now and then which topics there are."""
+class Heard:
+    """Why a client has no broker, as it says in between."""
 
-    def __init__(self, bootstrap: str, user: Config) -> None:
-        self._admin = new_admin(bootstrap, user)
+    def __init__(self) -> None:
+        self.last: KafkaError | None = None
 
-    def look(self, names: Sequence[str]) -> dict[str, tuple[str, int] | None]:
-        """Id and number of partitions of each topic; None for one that does not exist."""
-        asked = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=ANSWER_SECONDS)
-        found: dict[str, tuple[str, int] | None] = {}
-        for name, answer in asked.items():
-            try:
-                told = answer.result()
-                found[name] = str(told.topic_id), len(told.partitions)
-            except KafkaException as problem:
-                if problem.args[0].code() not in UNKNOWN:
-                    raise failed(f"the broker will not describe topic {name!r}", problem) from problem
-                found[name] = None
-        return found
+    def note(self, error: KafkaError) -> None:
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:
+            self.last = error
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether waiting will not help."""
+        return self.last is not None and self.last.code() in (KafkaError._SSL, KafkaError._AUTHENTICATION)
+
+    def cause(self) -> str | None:
+        """In words, without the client's own."""
+        if self.last is None:
+            return None
+        text = re.sub(r" \(after \d+ms in state \w+(, \d+ identical error\(s\) suppressed)?\)", "", self.last.str())
+        text = text.partition("/bootstrap: ")[2] or text
+        match self.last.code():
+            case KafkaError._RESOLVE:
+                return f"the host is not known ({text})"
+            case KafkaError._SSL:
+                return f"TLS fails ({text})"
+            case KafkaError._AUTHENTICATION:
+                return f"it does not accept this client ({text})"
+        if "Connection refused" in text:
+            return f"the connection is refused: nothing listens there ({text})"
+        return text
+
+
+def first_answer(
+    bootstrap: str, heard: Heard, ask: Callable[[float], _Answer], serve: Callable[[float], object]
+) -> _Answer:
+    """The first question to a broker: asked again for some seconds, while a person is told what is waited for."""
+    deadline = time.monotonic() + ANSWER_SECONDS
+    told = False
+    while True:
+        try:
+            return ask(min(LISTEN_SECONDS, ANSWER_SECONDS))
+        except KafkaException as problem:
+            serve(0)  # what the client has to say comes while it is served only
+            cause = heard.cause() or sentence(problem)
+            if heard.hopeless or time.monotonic() > deadline:
+                within = "" if heard.hopeless else f" within {ANSWER_SECONDS:.0f} s"
+                raise UnreachableError(f"no Kafka broker answers at {bootstrap}{within}: {cause}") from problem
+            if not told:
+                told = True
+                logger.warning("no answer from %s yet: %s; trying for %.0f s", bootstrap, cause, ANSWER_SECONDS)
 
 
 def is_fatal(error: KafkaError) -> bool:
@@ -152,17 +194,44 @@ def is_fatal(error: KafkaError) -> bool:
     return error.fatal() or error.code() == KafkaError._FATAL
 
 
-def describe_topics(bootstrap: str, user: Config, names: Sequence[str]) -> dict[str, TopicInfo | None]:
-    """Ask the broker for topics by name; None for one that does not exist."""
-    admin = new_admin(bootstrap, user)
+def describe_topics(
+    bootstrap: str, user: Config, names: Sequence[str], *, hidden: bool = False
+) -> dict[str, TopicInfo | None]:
+    """Ask the broker for topics by name; None for one that does not exist.
+
+    One that this client may not even see is refused; with `hidden` it comes as one that may be neither read nor
+    written.
+    """
+    heard = Heard()
+    log = logging.Logger(logger.name)
+    log.disabled = True  # until the broker answers: our own sentence says why it does not
+    config = {**client_config(bootstrap, user), "error_cb": heard.note}
+    admin = _client(AdminClient, config, log)
+    existing = first_answer(bootstrap, heard, lambda seconds: admin.list_topics(timeout=seconds), admin.poll).topics
+    log.disabled = False
+    log.parent = logger
+    found = {name: _describe(admin, name) if name in existing else _unlisted(admin, name) for name in names}
+    for name, info in found.items():
+        if info is not None and not info.partitions and not hidden:
+            raise FlowError(
+                f"the broker does not show this client topic {name!r}: it denies DESCRIBE, which READ and WRITE"
+                f" include; or there is none"
+            )
+    return found
+
+
+def _unlisted(admin: AdminClient, name: str) -> TopicInfo | None:
+    """A broker does not list what a client may not see; asked by name, it says so, whether there is such a topic or
+    not."""
     try:
-        existing = admin.list_topics(timeout=ANSWER_SECONDS).topics
+        admin.describe_topics(TopicCollection([name]), request_timeout=ANSWER_SECONDS)[name].result()
     except KafkaException as problem:
-        raise UnreachableError(
-            f"no Kafka broker answers at {bootstrap} within {ANSWER_SECONDS:.0f} s: {sentence(problem)}"
-        ) from problem
-    found = [name for name in names if name in existing]
-    return {name: _describe(admin, name) if name in found else None for name in names}
+        if problem.args[0].code() in DENIED:
+            return TopicInfo(name, "", 0, BROKER_MAX_MESSAGE_BYTES, readable=False, writable=False)
+        if problem.args[0].code() not in UNKNOWN:
+            raise failed(f"the broker will not describe topic {name!r}", problem) from problem
+        return None
+    return _describe(admin, name)  # it has come into being meanwhile
 
 
 def _describe(admin: AdminClient, name: str) -> TopicInfo:
@@ -221,17 +290,20 @@ def durability(bootstrap: str, user: Config) -> tuple[int, str | None]:
     return len(next(iter(known.partitions.values())).replicas), config.get("min.insync.replicas")
 
 
-def create_topics(bootstrap: str, user: Config, topics: Iterable[NewTopic]) -> None:
-    """Create topics and wait until they are there; one that has appeared meanwhile is fine."""
+def create_topics(bootstrap: str, user: Config, topics: Iterable[NewTopic], *, pretend: bool = False) -> None:
+    """Create topics and wait until they are there, or only ask whether they could be; one that has appeared meanwhile
+    is fine."""
     admin = new_admin(bootstrap, user)
     wanted = list(topics)
-    for name, outcome in admin.create_topics(wanted, request_timeout=ANSWER_SECONDS).items():
+    asked = admin.create_topics(wanted, request_timeout=ANSWER_SECONDS, validate_only=pretend)
+    for name, outcome in asked.items():
         try:
             outcome.result()
         except KafkaException as problem:
             if problem.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise FlowError(f"topic {name!r} could not be created: {sentence(problem)}") from problem
-    _wait_for_leaders(admin, [topic.topic for topic in wanted])
+    if not pretend:
+        _wait_for_leaders(admin, [topic.topic for topic in wanted])
 
 
 def delete_topics(bootstrap: str, user: Config, names: Sequence[str]) -> None:
@@ -279,7 +351,7 @@ def _is_led(topic: TopicMetadata) -> bool:
     return topic.error is None and all(partition.leader >= 0 for partition in topic.partitions.values())
 
 
-class Lost:
+class Lost(Heard):
     """Whether a client has lost every broker and been silent since.
 
     One that was told of no broker at all, while all were fenced, may never look for one again (librdkafka issue
@@ -287,18 +359,24 @@ class Lost:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self._since: float | None = None
+        self.silent = False
+        """Nothing has come since; also while another client takes the place of one."""
 
     def on_error(self, error: KafkaError) -> None:
+        self.note(error)
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
             self.noticed()
 
     def noticed(self) -> None:
         self._since = self._since or time.monotonic()
+        self.silent = True
 
     def heard(self) -> None:
         """Something came that only a broker can send."""
         self._since = None
+        self.silent = False
 
     def for_good(self) -> bool:
         """Asked when nothing has come; true once a loss."""
@@ -312,7 +390,7 @@ def reader(bootstrap: str, user: Config, lost: Lost | None = None, log: logging.
     """A consumer to be assigned: sees committed records, is told the ends of partitions, commits nothing."""
     config = client_config(
         bootstrap,
-        {"group.id": "sluiceway-reader", "fetch.wait.max.ms": 50, **user},  # assign() wants a group's name
+        {"group.id": READERS, "fetch.wait.max.ms": 50, **user},
         auto_offset_reset="error",
         enable_auto_commit=False,
         enable_auto_offset_store=False,
@@ -328,7 +406,7 @@ def told(messages: Iterable[Message], topic: str) -> Iterator[Message]:
         error = message.error()
         if error is None or error.code() == KafkaError._PARTITION_EOF:
             yield message
-        elif error.code() not in PASSING:
+        elif error.code() not in PASSED_OVER:
             raise failed(f"topic {topic!r} cannot be read", KafkaException(error))
 
 
@@ -356,11 +434,17 @@ def resolve(consumer: Consumer, topic: str, partitions: int, position: Position)
 
 
 def watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
-    """First offset held and last stable offset of a partition."""
-    try:
-        marks = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=ANSWER_SECONDS)
-    except KafkaException as problem:
-        raise failed(f"the broker does not tell what topic {topic!r} holds", problem) from problem
+    """First offset held and last stable offset of a partition; asked again while it has just got another leader, as
+    that of a new topic has."""
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while True:
+        try:
+            marks = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=ANSWER_SECONDS)
+            break
+        except KafkaException as problem:
+            if problem.args[0].code() not in LED_ELSEWHERE or time.monotonic() > deadline:
+                raise failed(f"the broker does not tell what topic {topic!r} holds", problem) from problem
+            time.sleep(0.1)
     if marks is None:
         raise ReopenError(f"the broker does not tell what partition {partition} of topic {topic!r} holds")
     return marks

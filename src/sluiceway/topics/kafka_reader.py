@@ -26,7 +26,7 @@ _headers = cast("Callable[[Message], list[tuple[str, bytes | None]] | None]", Me
 
 SETTLE_SECONDS = 3.0
 FETCHING: kafka.Config = {
-    "queued.max.messages.kbytes": 16_384,
+    "queued.max.messages.kbytes": 8_192,
     "fetch.queue.backoff.ms": 20,
     "fetch.message.max.bytes": 4_194_304,
 }
@@ -104,8 +104,11 @@ class KafkaReader:
             return self._item(messages, reached, end=end)
         return None
 
+    def end(self) -> int:
+        return kafka.watermarks(self._consumer, self._topic.name, self._partition)[1]
+
     def _item(self, messages: list[Message], reached: int, *, end: bool) -> RawPoll:
-        offsets = list(map(_offset, messages))
+        offsets = _offsets(messages)
         headers = list(map(_headers, messages))
         poll = RawPoll(
             lane=self._partition,
@@ -115,7 +118,9 @@ class KafkaReader:
             keys=list(map(_key, messages)),
             values=list(map(_value, messages)),
             offsets=offsets,
-            next_offsets=[offset + 1 for offset in offsets],
+            next_offsets=range(offsets.start + 1, offsets.stop + 1)
+            if isinstance(offsets, range)
+            else [offset + 1 for offset in offsets],
             arrow=arrow_rows(headers) if any(headers) else frozenset(),
         )
         self.position = reached
@@ -133,7 +138,7 @@ class KafkaReader:
                 reached = max(reached, _offset(message))
             elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
                 raise ReopenError(f"topic {self._topic.name!r}: the broker does not have offset {self.position}")
-            elif error.code() not in kafka.PASSING:
+            elif error.code() not in kafka.PASSED_OVER:
                 raise kafka.failed(f"topic {self._topic.name!r} cannot be read", KafkaException(error))
         return records, reached
 
@@ -141,3 +146,10 @@ class KafkaReader:
         self._consumer.close()
 
 
+def _offsets(messages: list[Message]) -> list[int] | range:
+    """Most often each is one more than the one before: then two of them tell all."""
+    if messages:
+        first, last = _offset(messages[0]), _offset(messages[-1])
+        if last - first == len(messages) - 1:
+            return range(first, last + 1)
+    return list(map(_offset, messages))

@@ -14,14 +14,17 @@ from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
 from sluiceway.errors import FlowError, ReopenError, SettingsError
+from sluiceway.schemas.asleep import Asleep
 from sluiceway.schemas.lane import LaneOutput
 from sluiceway.schemas.state import StoredChange
+from sluiceway.topics.asleep_file import AsleepInFile
 from sluiceway.topics.directory_writer import DirectoryWriter
 from sluiceway.topics.kafka_writer import KafkaOutput, TransactionalWriter
 from sluiceway.topics.lost_state import refuse_emptied, refuse_lost
 from sluiceway.topics.offsets import Offsets
 from sluiceway.topics.state_records import (
     COMMIT,
+    FIRST_BYTES,
     OPEN,
     RUN,
     CommitRecord,
@@ -30,8 +33,9 @@ from sluiceway.topics.state_records import (
     Place,
     RunRecord,
     chunks,
+    whole_head,
 )
-from sluiceway.topics.state_topic import StateReader, StateTopic, glance, read
+from sluiceway.topics.state_topic import GatheredInMemory, StateReader, StateTopic, glance, read
 from sluiceway.topics.store import (
     BelongsTo,
     Glance,
@@ -49,7 +53,11 @@ CHUNK_OVERHEAD = 1024
 """Left free in a message beside a chunk."""
 BATCH = 1000
 """Records handed to the producer at a time."""
+SMALLEST_BUFFER = 2 << 20
+"""Bytes of states fetched ahead, at least."""
 PATIENCE_SECONDS = 5.0
+RESTORING_SECONDS = 5.0
+"""A restore that takes longer says now and then how far it is."""
 
 
 class KafkaStore:
@@ -64,6 +72,7 @@ class KafkaStore:
         reads: str,
         directories: Mapping[str, DirectoryTopic],
         offsets: Offsets | None = None,
+        cache: int | None = None,
     ) -> None:
         self.topic = topic
         self.output = output
@@ -73,6 +82,8 @@ class KafkaStore:
         self.directories = directories
         """Outputs that do not go to Kafka, by what they carry: how much of them is written stands in each commit."""
         self.offsets = offsets
+        self.cache = cache
+        """With it the streams of an opened lane lie in a file, of which so many bytes are kept in memory."""
 
     def glance(self, lane: int) -> Glance:
         return glance(self.topic, lane)
@@ -120,6 +131,7 @@ class KafkaLane:
         self._run = RunRecord.none()
         self._member = uuid4().hex
         self._writer = TransactionalWriter(lane, store.output)
+        self._asleep: Asleep | None = None
         self._written = 0
 
     # -- opening: fence, then read -------------------------------------------------------------------------------
@@ -129,11 +141,11 @@ class KafkaLane:
             found = reader.contents
             refuse_emptied(self._store.topic, self._lane, reader.low())
             self._refuse_strange(found)
-            streams, self._many = reader.streams()
+            self._asleep, self._many = reader.streams()
             run = self._agree(wanted, reader)
         self._run = run
         self._open_files(found.commit)
-        return Restored(run, found.commit, streams)
+        return Restored(run, found.commit, self._asleep)
 
     @contextmanager
     def _fenced(self) -> Iterator[StateReader]:
@@ -144,14 +156,24 @@ class KafkaLane:
         self._refuse_unwanted()
         opened = OpenRecord.of_this_process(topic.flow, self._member)
         mine = self._writer.announce(topic.info.name, OPEN, opened.dump())
-        with closing(StateReader(topic, self._lane)) as reader:
+        with closing(self._reader()) as reader:
+            tell_at = time.monotonic() + RESTORING_SECONDS
             while reader.next <= mine:
                 self._refuse_unwanted()
                 reader.read()
+                if time.monotonic() > tell_at:
+                    logger.info("lane %d is being restored: at %d of %d", self._lane, reader.next, mine)
+                    tell_at += RESTORING_SECONDS
             found = reader.contents
             if found.opened is not None and found.opened.member != self._member:
                 raise ReopenError(f"lane {self._lane}: another process has opened this lane of {topic.flow!r}")
             yield reader
+
+    def _reader(self) -> StateReader:
+        topic, cache = self._store.topic, self._store.cache
+        if cache is None:
+            return StateReader(topic, self._lane, states=GatheredInMemory())
+        return StateReader(topic, self._lane, states=AsleepInFile(cache), buffer=max(cache, SMALLEST_BUFFER))
 
     def _open_files(self, commit: CommitRecord | None) -> None:
         if self._store.directories:
@@ -205,12 +227,15 @@ class KafkaLane:
         record = CommitRecord.of(self._run, positions, self._store.belongs_to, sizes, final=final)
         self._writer.commit(self._put(changes, record))
         if self._store.offsets is not None and positions:
-            self._store.offsets.tell(self._lane, positions[self._store.reads])
+            self._store.offsets.tell(self._lane, positions)
 
     def _put(self, changes: Iterable[StoredChange], commit: CommitRecord) -> int:
         """States, then the commit record, within the transaction; how many bytes."""
-        batch = _Batch(self._writer, self._store.topic.info.name, self._lane)
+        batch, whole = _Batch(self._writer, self._store.topic.info.name, self._lane), self._chunk - FIRST_BYTES
         for change in changes:
+            if change.is_head_alone and len(change.head) <= whole and not self._many:  # nearly all are
+                batch.add(*whole_head(change.stream, change.head, change.birth))
+                continue
             for key, value in self._records(change):
                 batch.add(key, value)
         batch.send()
@@ -223,8 +248,8 @@ class KafkaLane:
     def fill(self, contents: Contents) -> None:
         """Write a whole state into an empty lane, as one transaction that `seal` commits."""
         with self._fenced() as reader:
-            streams, _ = reader.streams()
-            if reader.contents.commit is not None or streams:
+            asleep, _ = reader.streams()
+            if reader.contents.commit is not None or asleep.next_birth:
                 raise SettingsError(f"{self._store.topic} holds a state already; `sluiceway reset FLOW` removes it")
         if contents.run is not None:
             record = {"key": RUN, "value": contents.run.dump()}
@@ -273,4 +298,6 @@ class KafkaLane:
     def close(self) -> None:
         if self._files is not None:
             self._files.close()
+        if self._asleep is not None:
+            self._asleep.close()
         self._writer.close()

@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from sluiceway.errors import FlowError, ReopenError
-from sluiceway.schemas.lane import LaneOutput, OutRecord
+from sluiceway.schemas.lane import LaneOutput, OutRecord, OutRecords
 from sluiceway.topics import kafka
 
 CALL_SECONDS = 25.0
@@ -55,7 +55,7 @@ class KafkaOutput:
     transaction_seconds: float
     """How long a transaction may stay open: well above the checkpoint interval."""
 
-    def producer_config(self, lane: int) -> dict[str, object]:
+    def producer_config(self, lane: int | str) -> dict[str, object]:
         defaults: dict[str, str | int] = {
             "linger.ms": 20,
             "compression.type": "lz4",
@@ -78,10 +78,11 @@ class KafkaOutput:
 class TransactionalWriter:
     """Fences its predecessor, then writes transactions; every call ends, with an error if it must."""
 
-    def __init__(self, lane: int, output: KafkaOutput) -> None:
+    def __init__(self, lane: int, output: KafkaOutput, name: str | None = None) -> None:
+        """`name` stands in the transactional id instead of the lane's number, for one that disturbs no lane."""
         self._lane = lane
         self._output = output
-        self._producer = kafka.new_producer(output.producer_config(lane))
+        self._producer = kafka.new_producer(output.producer_config(lane if name is None else name))
         self._open_since: float | None = None
         self._broken = False
         self._size = 0
@@ -98,22 +99,24 @@ class TransactionalWriter:
     def write(self, output: LaneOutput) -> None:
         """One poll's records, to this lane's partition of every topic."""
         for carries, topic in self._output.topics.items():
-            records: list[OutRecord] = getattr(output, carries)
+            records: Sequence[OutRecord] = getattr(output, carries)
             if carries == "selections":
-                records = records + output.finals
+                records = output.selections + output.finals
             if records:
                 self._write(topic, records)
         self._poll(0)
 
-    def _write(self, topic: kafka.TopicInfo, records: list[OutRecord]) -> None:
-        limit = topic.max_message_bytes - RECORD_OVERHEAD
-        for record in records:
-            if record.size > limit:
-                raise FlowError(
-                    f"a record of {record.size} bytes for topic {topic.name!r} is over its limit of"
-                    f" {topic.max_message_bytes}: raise the topic's max.message.bytes and start the flow again"
-                )
-        if records[0].headers:  # which only dead letters have, and produce_batch() does not take
+    def _write(self, topic: kafka.TopicInfo, records: Sequence[OutRecord]) -> None:
+        largest = records.largest if isinstance(records, OutRecords) else max(record.size for record in records)
+        if largest > topic.max_message_bytes - RECORD_OVERHEAD:
+            raise FlowError(
+                f"a record of {largest} bytes for topic {topic.name!r} is over its limit of"
+                f" {topic.max_message_bytes}: raise the topic's max.message.bytes and start the flow again"
+            )
+        if isinstance(records, OutRecords):
+            pairs = zip(records.keys, records.values, strict=True)
+            self.put(topic.name, self._lane, [{"key": key, "value": value} for key, value in pairs])
+        elif records[0].headers:  # which only dead letters have, and produce_batch() does not take
             self._begin()
             for record in records:
                 self._produce(topic.name, record)
@@ -254,8 +257,8 @@ class TransactionalWriter:
             )
         if error.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
             return FlowError(
-                f"lane {self._lane}: the broker denies this client WRITE to the transactional id"
-                f" {f'{self._output.flow}/{self._lane}'!r}"
+                f"lane {self._lane}: the broker denies this client WRITE to transactional ids that begin with"
+                f" {f'{self._output.flow}/'!r}"
             )
         where = f"topic {topic!r} does not take the flow's records" if topic else "the lane's output is not committed"
         kind = FlowError if error.code() in FINAL else ReopenError

@@ -42,7 +42,7 @@ def _is_undecided(topic: StateTopic, lane: int) -> bool:
     ends = []
     for isolation in ("read_committed", "read_uncommitted"):
         config = kafka.client_config(
-            topic.bootstrap, {"group.id": "sluiceway-reader", **topic.config}, isolation_level=isolation
+            topic.bootstrap, {"group.id": kafka.READERS, **topic.config}, isolation_level=isolation
         )
         with closing(kafka.new_consumer(config)) as consumer:
             ends.append(kafka.watermarks(consumer, topic.info.name, lane)[1])

@@ -24,6 +24,8 @@ LEAVE_SECONDS = 2.0
 JOIN_AGAIN_SECONDS = 60.0
 """A member that is fenced twice within this time shares its name with another."""
 SUFFIX = ".members"
+SHARED = "by which the processes of a flow share its lanes"
+"""What the group is for."""
 DEFAULTS: kafka.Config = {"session.timeout.ms": 20_000, "heartbeat.interval.ms": 2_000}
 """How long a killed member's lanes wait for another owner, and how often a member says that it lives. It is longer than
 a cluster takes to find another coordinator for the group (8 to 15 s): a shorter session would lose all lanes then."""
@@ -162,8 +164,7 @@ class GroupMember:
             )
         if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             return FlowError(
-                f"the broker denies this client READ of the consumer group {self._flow + SUFFIX!r}, by which the"
-                f" processes of a flow share its lanes"
+                f"the broker denies this client READ of the consumer group {self._flow + SUFFIX!r}, {SHARED}"
             )
         return FlowError(f"this process cannot be a member of {self._flow + SUFFIX!r}: {kafka.sentence(error)}")
 

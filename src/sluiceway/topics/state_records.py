@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import struct
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -34,8 +34,10 @@ _HEAD_KEY = struct.Struct(">cI")
 """Kind, chunk; the stream's name follows."""
 _PIECE_KEY = struct.Struct(">cQI")
 """Kind, piece, chunk; the stream's name follows."""
-_FIRST = struct.Struct(">IQ")
+FIRST = struct.Struct(">IQ")
 """What stands before a first chunk: the number of chunks, and the stream's birth number."""
+FIRST_BYTES = FIRST.size
+_WHOLE_HEAD = _HEAD_KEY.pack(_HEAD, 0)
 
 
 def _dump(record: Mapping[str, Any]) -> bytes:
@@ -170,55 +172,82 @@ class Place(NamedTuple):
         return _PIECE_KEY.pack(_PIECE, self.piece, chunk) + self.stream.encode()
 
 
+def whole_head(stream: str, head: bytes, birth: int) -> tuple[bytes, bytes]:
+    """Key and value of a head that is one chunk."""
+    return _WHOLE_HEAD + stream.encode(), FIRST.pack(1, birth) + head
+
+
 def is_state(key: bytes) -> bool:
     return key[:1] == _HEAD or key[:1] == _PIECE
 
 
 def chunks(data: bytes, birth: int, limit: int) -> Iterator[bytes]:
     """Cut a state so that no part is larger than `limit`; the first part says how many there are."""
-    first = limit - _FIRST.size
+    first = limit - FIRST.size
     count = 1 + max(-(-(len(data) - first) // limit), 0)
-    yield _FIRST.pack(count, birth) + data[:first]
+    yield FIRST.pack(count, birth) + data[:first]
     for number in range(1, count):
         start = first + (number - 1) * limit
         yield data[start : start + limit]
+
+
+def part_of(key: bytes) -> tuple[Place, int]:
+    """Which chunk of what a state record is."""
+    if key[:1] == _HEAD:
+        return Place(key[_HEAD_KEY.size :].decode(), None), _HEAD_KEY.unpack_from(key)[1]
+    _, piece, chunk = _PIECE_KEY.unpack_from(key)
+    return Place(key[_PIECE_KEY.size :].decode(), piece), chunk
 
 
 def assemble(states: Mapping[bytes, bytes]) -> tuple[dict[str, StoredStream], dict[Place, int]]:
     """Streams from state records by key, and in how many chunks those states are that have more than one."""
     streams: dict[str, StoredStream] = {}
     many: dict[Place, int] = {}
+    pieces: list[tuple[Place, bytes]] = []
     try:
-        for key, value in states.items():
-            if key[:1] == _HEAD:
-                chunk = _HEAD_KEY.unpack_from(key)[1]
-                place = Place(key[_HEAD_KEY.size :].decode(), None)
-                if chunk == 0:
-                    birth, data = _whole(place, value, states, many)
-                    streams[place.stream] = StoredStream(birth, data)
-                elif place.key(0) not in states:  # it would be a stream that nobody has met
-                    raise KeyError(place)
-        for key, value in states.items():
-            if key[:1] == _PIECE:
-                _, piece, chunk = _PIECE_KEY.unpack_from(key)
-                place = Place(key[_PIECE_KEY.size :].decode(), piece)
-                if chunk == 0:
-                    _, streams[place.stream].pieces[piece] = _whole(place, value, states, many)
-                elif place.key(0) not in states:
-                    raise KeyError(place)
+        for key in states:
+            place, chunk = part_of(key)
+            if chunk > 0:
+                if place.key(0) not in states:  # it would be a stream that nobody has met
+                    raise damaged()
+                continue
+            birth, data, count = whole(place, states.get)
+            if count > 1:
+                many[place] = count
+            if place.piece is None:
+                streams[place.stream] = StoredStream(birth, data)
+            else:
+                pieces.append((place, data))
+        for place, data in pieces:
+            assert place.piece is not None
+            streams[place.stream].pieces[place.piece] = data
     except (struct.error, KeyError, UnicodeDecodeError):
-        raise FlowError("a state in it is damaged: parts of it are missing") from None
+        raise damaged() from None
     return streams, many
 
 
-def _whole(place: Place, first: bytes, states: Mapping[bytes, bytes], many: dict[Place, int]) -> tuple[int, bytes]:
-    """Birth number and data, from all chunks."""
-    count, birth = _FIRST.unpack_from(first)
-    data = first[_FIRST.size :]
-    if count > 1:
-        many[place] = count
-        data = b"".join([data, *(states[place.key(chunk)] for chunk in range(1, count))])
-    return birth, data
+def whole(place: Place, record: Callable[[bytes], bytes | None]) -> tuple[int, bytes, int]:
+    """Birth number and data, from all chunks, and how many those are; `record`: by key."""
+    chunk = record(place.key(0)) or b""
+    try:
+        count, birth = FIRST.unpack_from(chunk)
+    except struct.error:
+        raise damaged() from None
+    parts = [chunk[FIRST.size :]]
+    for number in range(1, count):
+        further = record(place.key(number))
+        if further is None:
+            raise damaged()
+        parts.append(further)
+    return birth, b"".join(parts), count
+
+
+class DamagedError(FlowError):
+    """States that cannot be put together."""
+
+
+def damaged() -> DamagedError:
+    return DamagedError("a state in it is damaged: parts of it are missing")
 
 
 @dataclass(slots=True)

@@ -9,10 +9,12 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 
 from sluiceway.errors import FlowError, ReopenError
+from sluiceway.schemas.asleep import Asleep, AsleepInMemory
 from sluiceway.schemas.state import StoredStream
 from sluiceway.topics import kafka
 from sluiceway.topics.kafka_writer import CALL_SECONDS
@@ -22,6 +24,7 @@ from sluiceway.topics.state_records import (
     RUN,
     CommitRecord,
     Contents,
+    DamagedError,
     OpenRecord,
     Place,
     RunRecord,
@@ -39,7 +42,42 @@ STATE_TOPIC: Mapping[str, str] = {
     "min.cleanable.dirty.ratio": "0.3",
     "delete.retention.ms": str(DAY_MS),  # a tombstone must outlast any restore that has met what it removes
 }
-RESTORING: kafka.Config = {"queued.max.messages.kbytes": 262_144, "fetch.message.max.bytes": 8_388_608}
+BUFFER = 256 << 20
+"""Bytes of states that are fetched ahead where memory is no matter."""
+
+
+def _restoring(buffer: int) -> kafka.Config:
+    return {"queued.max.messages.kbytes": buffer >> 10, "fetch.message.max.bytes": min(8 << 20, buffer)}
+
+
+class Gathering(Protocol):
+    """What becomes of the state records of a lane that is opened."""
+
+    def take(self, records: Mapping[bytes, bytes | None]) -> None:
+        """Newer ones, by key; None: it is gone."""
+
+    def finish(self) -> tuple[Asleep, dict[Place, int]]:
+        """The streams, and of states in more than one chunk in how many; a `DamagedError` if something is missing."""
+
+
+class GatheredInMemory:
+    """All of them by key."""
+
+    def __init__(self) -> None:
+        self._records: dict[bytes, bytes] = {}
+        self.streams: dict[str, StoredStream] = {}
+
+    def take(self, records: Mapping[bytes, bytes | None]) -> None:
+        for key, value in records.items():
+            if value is not None:
+                self._records[key] = value
+            else:
+                self._records.pop(key, None)
+
+    def finish(self) -> tuple[Asleep, dict[Place, int]]:
+        records, self._records = self._records, {}
+        self.streams, many = assemble(records)
+        return AsleepInMemory(self.streams), many
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +97,19 @@ class StateReader:
     """Reads one partition of a state topic from some offset on, committed records only."""
 
     def __init__(
-        self, topic: StateTopic, lane: int, start: int = OFFSET_BEGINNING, *, with_states: bool = True
+        self,
+        topic: StateTopic,
+        lane: int,
+        start: int = OFFSET_BEGINNING,
+        *,
+        states: Gathering | None = None,
+        buffer: int = BUFFER,
     ) -> None:
-        self._with_states = with_states
+        """`states` takes the streams' states; without it they are passed over. `buffer`: bytes fetched ahead."""
+        self._states = states
         self._topic = topic
         self._lane = lane
-        self._consumer = kafka.reader(topic.bootstrap, {**RESTORING, **topic.config})
+        self._consumer = kafka.reader(topic.bootstrap, {**_restoring(buffer), **topic.config})
         self._consumer.assign([TopicPartition(topic.info.name, lane, start)])
         self.next = 0
         """The offset of the next record, as far as is known."""
@@ -72,10 +117,10 @@ class StateReader:
         """Whether the end of the partition was the last thing that came."""
         self.contents = Contents()
         """As of the last commit met."""
-        self._states: dict[bytes, bytes] = {}
-        """State records by key, as of the last commit met."""
-        self._uncommitted: list[tuple[bytes, bytes | None]] = []
-        """Those since: they count when their commit record comes."""
+        self._gathered: dict[bytes, bytes | None] = {}
+        """State records that have just come, the newest of each key."""
+        self._unfollowed = False
+        """Whether states have come since the last commit record."""
         self._last = time.monotonic()
 
     def read(self, seconds: float = 0.03) -> bool:
@@ -91,6 +136,7 @@ class StateReader:
             self.next = offset + 1
             key, value = message.key(), message.value()
             self._take(offset, key if isinstance(key, bytes) else b"", value if isinstance(value, bytes) else None)
+        self._hand_on()
         if messages:
             self._last = time.monotonic()
         elif time.monotonic() - self._last > CALL_SECONDS:
@@ -112,39 +158,40 @@ class StateReader:
             elif key == RUN:
                 self.contents.run = None if value is None else RunRecord.load(value)
             elif key == COMMIT:
-                self._apply()
+                self._unfollowed = False
                 self.contents.commit = None if value is None else CommitRecord.load(value)
             elif not is_state(key):
                 raise FlowError(f"a record of it with key {key[:40]!r} is damaged, or not Sluiceway's")
-            elif self._with_states:
-                self._uncommitted.append((key, value))
+            elif self._states is not None:
+                self._unfollowed = True
+                self._gathered[key] = value
         except FlowError as problem:
-            raise FlowError(
-                f"{self._topic}, partition {self._lane}, cannot be used: {problem} (offset {offset});"
-                f" {choices(self._topic.flow)}"
-            ) from None
+            raise self._unusable(f"{problem} (offset {offset})") from None
 
-    def _apply(self) -> None:
-        states = self._states
-        for key, value in self._uncommitted:
-            if value is not None:
-                states[key] = value
-            else:
-                states.pop(key, None)
-        self._uncommitted.clear()
+    def _hand_on(self) -> None:
+        """Only committed records come, and each commit ends with its commit record: `streams` looks whether it did."""
+        if self._gathered:
+            assert self._states is not None
+            gathered, self._gathered = self._gathered, {}
+            try:
+                self._states.take(gathered)
+            except DamagedError as problem:
+                raise self._unusable(str(problem)) from None
 
-    def streams(self) -> tuple[dict[str, StoredStream], dict[Place, int]]:
+    def streams(self) -> tuple[Asleep, dict[Place, int]]:
         """The streams, and of states in more than one chunk in how many. Called once, at the end."""
+        assert self._states is not None
         try:
-            if self._uncommitted:
-                raise FlowError("states stand in it that no commit record follows")
-            return assemble(self._states)
-        except FlowError as problem:
-            raise FlowError(
-                f"{self._topic}, partition {self._lane}, cannot be used: {problem}; {choices(self._topic.flow)}"
-            ) from None
-        finally:
-            self._states.clear()
+            if self._unfollowed:
+                raise DamagedError("states stand in it that no commit record follows")
+            return self._states.finish()
+        except DamagedError as problem:
+            raise self._unusable(str(problem)) from None
+
+    def _unusable(self, problem: str) -> FlowError:
+        return FlowError(
+            f"{self._topic}, partition {self._lane}, cannot be used: {problem}; {choices(self._topic.flow)}"
+        )
 
     def close(self) -> None:
         self._consumer.close()
@@ -159,7 +206,7 @@ class Follower:
         for lane in lanes:
             found, start = _newest(topic, lane)
             self.commits[lane] = found.commit
-            self._readers[lane] = StateReader(topic, lane, start, with_states=False)
+            self._readers[lane] = StateReader(topic, lane, start)
 
     def poll(self) -> None:
         for lane, reader in self._readers.items():
@@ -185,7 +232,7 @@ def _newest(topic: StateTopic, lane: int) -> tuple[Glance, int]:
     back = 8
     while True:
         start = max(low, high - back)
-        with closing(StateReader(topic, lane, start, with_states=False)) as reader:
+        with closing(StateReader(topic, lane, start)) as reader:
             while reader.next < high:
                 reader.read()
             found = reader.contents
@@ -200,8 +247,9 @@ def read(topic: StateTopic, lane: int) -> Contents:
     Never up to a bound chosen before: by the time it is reached, compaction may have removed what it needs. The end of
     committed records is the end of a transaction, so nothing is read by halves.
     """
-    with closing(StateReader(topic, lane)) as reader:
+    states = GatheredInMemory()
+    with closing(StateReader(topic, lane, states=states)) as reader:
         while not reader.at_end:
             reader.read()
-        streams, _ = reader.streams()
-        return replace(reader.contents, streams=streams)
+        reader.streams()
+        return replace(reader.contents, streams=states.streams)

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple, Protocol
 import orjson
 
 from sluiceway.errors import FlowError
+from sluiceway.schemas.asleep import Asleep
 from sluiceway.schemas.lane import LaneOutput
-from sluiceway.schemas.state import StoredChange, StoredStream
+from sluiceway.schemas.state import StoredChange
 from sluiceway.topics.bounds import Bounds
 from sluiceway.topics.state_records import CommitRecord, Contents, OpenRecord, RunRecord
 
@@ -49,7 +50,8 @@ class Restored(NamedTuple):
     run: RunRecord
     commit: CommitRecord | None
     """None: the lane has never committed."""
-    streams: dict[str, StoredStream]
+    asleep: Asleep
+    """The streams. They hold until the lane is closed."""
 
 
 class LaneStore(Protocol):
@@ -92,8 +94,14 @@ class FlowStore(Protocol):
         """`alive` says whether the lane is still wanted: a late opener must not fence its successor."""
 
 
+JOIN = "-join"
+"""What a flow's name has after it when its labels are joined."""
+
+
 def choices(flow: str) -> str:
     """What to do about a store that cannot be gone on with."""
+    if flow.endswith(JOIN):
+        return f"`sluiceway reset FLOW --join` forgets what waits in {flow!r} and begins anew"
     return f"`sluiceway reset FLOW` forgets the models of {flow!r} and begins anew; another flow.name leaves them alone"
 
 

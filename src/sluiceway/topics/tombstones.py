@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
-from contextlib import closing
 
 from confluent_kafka import KafkaError, Message
 
 from sluiceway.errors import FlowError
 from sluiceway.topics import kafka
-from sluiceway.topics.feeds import open_feed
+from sluiceway.topics.feeds import read_all
 from sluiceway.topics.url import KafkaTopic
-
-READ_SECONDS = 60.0
 
 
 def living(topic: KafkaTopic, settings: kafka.Config) -> dict[str, list[int]]:
     """The keys whose newest record is a snapshot, and in which partitions."""
     alive: dict[str, set[int]] = {}
-    with closing(open_feed(str(topic), "beginning", "end", settings)) as feed:
-        heard = time.monotonic()
-        while not feed.ended:
-            entries = feed.poll(0.2)
-            for entry in entries:
-                homes = alive.setdefault((entry.key or b"").decode(errors="replace"), set())
-                homes.discard(entry.partition) if entry.value is None else homes.add(entry.partition)
-            if entries:
-                heard = time.monotonic()
-            elif time.monotonic() - heard > READ_SECONDS:
-                raise FlowError(f"{topic} could not be read to its end: nothing came for {READ_SECONDS:.0f} s")
+    for entry in read_all(topic, settings):
+        homes = alive.setdefault((entry.key or b"").decode(errors="replace"), set())
+        homes.discard(entry.partition) if entry.value is None else homes.add(entry.partition)
     return {key: sorted(homes) for key, homes in alive.items() if homes}
 
 

@@ -1,0 +1,83 @@
+"""How fast the joint operators decide and learn, and on how few features, at 2, 3 and 11 classes.
+
+Rows of 500 features, the shape of madelon (`make_classification` is the program that made it), most of them telling
+nothing; five bins. Beside them scikit-learn's naive Bayes, which looks at all features of every row. Rows are dense,
+as arrays, and decided in one call. CPU time, medians. Run with `python -m benchmarks joint`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.datasets import make_classification
+from sklearn.naive_bayes import GaussianNB
+
+from benchmarks.measure import Result, Row, cpu_seconds_of, median
+from sluiceway.operators.joint.etana import Etana
+from sluiceway.operators.joint.f_etana import FEtana
+from sluiceway.schemas.batch import InstanceBatch
+
+FEATURES, TRAIN, ROWS, RUNS = 500, 4000, 20_000, 5
+CLASSES = (2, 3, 11)
+CONTENDERS: dict[str, Callable[..., Any]] = {"etana": Etana, "f-etana": FEtana}
+
+
+def made(classes: int) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
+    X, y = make_classification(
+        TRAIN + ROWS, FEATURES, n_informative=12, n_redundant=20, n_classes=classes, n_clusters_per_class=1,
+        class_sep=1.5, random_state=classes,
+    )  # fmt: skip
+    return X, np.asarray(2 * y - 1 if classes == 2 else y + 1, dtype=np.int8)
+
+
+def batch(X: NDArray[np.float64], y: NDArray[np.int8]) -> InstanceBatch:
+    """Every value is there, of labels of any number of classes."""
+    rows, features = X.shape
+    order = np.arange(rows, dtype=np.int64)
+    return InstanceBatch(
+        tuple(map(str, range(features))), np.arange(rows + 1, dtype=np.int64) * features,
+        np.tile(np.arange(features, dtype=np.int32), rows), X.ravel(), y, order, order, order + 1,
+    )  # fmt: skip
+
+
+def measured(run: Callable[[], Any]) -> float:
+    run()
+    return median([cpu_seconds_of(run) for _ in range(RUNS)])
+
+
+def main() -> list[Result]:
+    result = Result(f"Deciding {ROWS:,} rows of {FEATURES} features, five bins, c = .01")
+    for classes in CLASSES:
+        X, y = made(classes)
+        train, test = batch(X[:TRAIN], y[:TRAIN]), batch(X[TRAIN:], y[TRAIN:])
+        for name, cls in CONTENDERS.items():
+            model = cls(bins=5, warm_up=TRAIN)
+            learning = cpu_seconds_of(partial(model.learn_many, train))
+            decisions = model.classify(test)  # the policy is solved here
+            taken = measured(partial(model.classify, test))
+            right = float((decisions.label == test.y).mean())
+            result.rows.append(_row(classes, name, ROWS / taken, float(decisions.used.mean()), right, learning))
+        bayes = GaussianNB()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            learning = cpu_seconds_of(partial(bayes.fit, X[:TRAIN], y[:TRAIN]))
+            taken = measured(partial(bayes.predict, X[TRAIN:]))
+            right = float((bayes.predict(X[TRAIN:]) == y[TRAIN:]).mean())
+        result.rows.append(_row(classes, "scikit-learn's GaussianNB", ROWS / taken, float(FEATURES), right, learning))
+    result.notes.append(
+        f"Learning is that of {TRAIN:,} rows, cuts of all features included. Looking at more features than an instance"
+        " needs is what the others save: where features cost nothing, naive Bayes on all of them is as good."
+    )
+    return [result]
+
+
+def _row(classes: int, name: str, rate: float, used: float, right: float, learning: float) -> Row:
+    return {
+        "classes": str(classes), "contender": name, "rows/s": rate, "mean features": used, "accuracy": right,
+        "s to learn": learning,
+    }  # fmt: skip

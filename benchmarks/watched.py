@@ -1,0 +1,146 @@
+"""What it costs to be watched: a flow on a real broker with metrics, scraped every second, and a log, against the same
+without, in CPU time. Run with `python -m benchmarks watched`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import re
+import subprocess
+import sys
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import islice
+from typing import Any
+
+import orjson
+
+from benchmarks.flow import FEATURES, PARTITIONS, instances
+from benchmarks.measure import Result, cpu_seconds, median
+from tests.support.broker import any_broker
+from tests.support.kafka import Topics, produce
+
+SCRAPER = """
+import sys, time, urllib.request
+while True:
+    urllib.request.urlopen(sys.argv[1] + "/metrics", timeout=10).read()
+    time.sleep(1)
+"""
+
+
+def main(messages: int = 300_000, rounds: int = 5) -> list[Result]:
+    times: dict[bool, list[float]] = {False: [], True: []}
+    scrapes: list[float] = []
+    with any_broker() as bootstrap:
+        topics = Topics(bootstrap)
+        try:
+            names = {name: topics(name, PARTITIONS) for name in ("instances", "selections", "predictions", "dead")}
+            made = islice(instances(FEATURES, 8), messages)
+            produce(bootstrap, names["instances"], made, {"compression.type": "lz4"})
+            for number in range(rounds):
+                for watched in (False, True) if number % 2 else (True, False):
+                    measured = _child({"bootstrap": bootstrap, "topics": names, "watched": watched})
+                    times[watched].append(measured["cpu"])
+                    scrapes += [measured["scrape"]] * watched
+        finally:
+            topics.clear()
+    result = Result(f"To be watched: {messages:,} instances, {FEATURES} features, {PARTITIONS} partitions")
+    for watched, what in ((False, "no metrics, no log"), (True, "metrics, scraped every second; a log")):
+        ratio = median([on / off for on, off in zip(times[watched], times[False], strict=True)])
+        cost = median(times[watched]) * 1e6 / messages
+        result.rows.append({"what": what, "CPU µs an instance": cost, "CPU against without": ratio})
+    took = median(scrapes)
+    result.notes.append(
+        f"a scrape by itself takes {took * 1000:.2f} ms of CPU: {took:.2%} of a core at one a second,"
+        f" {took / 30:.3%} at one in 30 s"
+    )
+    result.notes.append("pairs of runs, one after the other, in turns; the ratio is the median over the pairs")
+    return [result]
+
+
+def _child(given: dict[str, Any]) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.watched", orjson.dumps(given).decode()]
+    with tempfile.TemporaryFile() as said:
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=said)
+    measured: dict[str, float] = orjson.loads(done.stdout)
+    return measured
+
+
+def flow(given: dict[str, Any]) -> dict[str, float]:
+    from sluiceway.flows.progress import Progress
+    from sluiceway.flows.run import run
+    from sluiceway.flows.settings import Settings
+
+    url, name = f"kafka://{given['bootstrap']}/", f"bench-{uuid.uuid4().hex[:8]}"
+    roles = {"instances": "instances", "selections": "selections", "predictions": "predictions", "dead_letters": "dead"}
+    settings = Settings.parse(
+        {
+            "flow": {"name": name},
+            "topics": {role: url + given["topics"][topic] for role, topic in roles.items()},
+            "input": {"stop": "end"},
+            "operator": {"name": "ofs", "k": 10},
+        }
+    )
+    own, progress = Topics(given["bootstrap"]), Progress()
+    own.also(f"{name}.state", groups=[name, f"{name}.members"])
+    began: list[float] = []
+    with ExitStack() as stack:
+        stack.callback(own.clear)
+        if given["watched"]:
+            stack.enter_context(_watched(settings, progress))
+        else:
+            logging.getLogger("sluiceway").setLevel(logging.CRITICAL)
+        run(
+            settings,
+            checkpoint_seconds=2.0,
+            create_topics=True,
+            on_start=lambda _: began.append(cpu_seconds()),
+            progress=progress,
+        )
+        return {"cpu": cpu_seconds() - began[0], "scrape": _scrape(name, progress)}
+
+
+def _scrape(name: str, progress: Any) -> float:
+    """Seconds of CPU that an answer takes."""
+    from prometheus_client import generate_latest
+
+    from sluiceway.flows.metrics import FlowCollector, registry
+
+    shown = registry(FlowCollector(name, "ofs", "1", progress, 30.0))
+    generate_latest(shown)
+    start = cpu_seconds()
+    for _ in range(100):
+        generate_latest(shown)
+    return (cpu_seconds() - start) / 100
+
+
+@contextmanager
+def _watched(settings: Any, progress: Any) -> Iterator[None]:
+    from sluiceway.cli import log
+    from sluiceway.cli.listen import listening
+
+    log.begin(log.LogFormat.JSON)
+    addresses: list[str] = []
+
+    class Heard(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            addresses.extend(re.findall(r"are at (http://\S+)", record.getMessage()))
+
+    logger = logging.getLogger("sluiceway.listen")
+    logger.addHandler(Heard())
+    with listening("127.0.0.1:0", settings, progress, 30.0):
+        scraper = subprocess.Popen([sys.executable, "-c", SCRAPER, addresses[0]], stderr=subprocess.DEVNULL)
+        try:
+            yield
+        finally:
+            scraper.kill()
+            scraper.wait()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("given", type=orjson.loads)
+    sys.stdout.buffer.write(orjson.dumps(flow(parser.parse_args().given)))

@@ -1,0 +1,187 @@
+"""A policy: which features are looked at, in which order, and when to stop. Made at times from what has been counted.
+
+It is all that rows are decided with until the next one is made, so beliefs and stopping rule are of the same model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sluiceway.compiling import as_argument
+from sluiceway.operators.kernels.joint.deciding import Outcome, Rows, decide_by_belief, decide_by_odds, posterior_of
+from sluiceway.operators.kernels.joint.stages import Stages, decided, enough, new_scratch, sum_to_one, take_in
+from sluiceway.schemas.batch import InstanceBatch
+
+Vector = NDArray[np.float64]
+_FLOATS, _INTEGERS = np.dtype("<f8"), np.dtype("<i8")
+
+
+class Plan(NamedTuple):
+    """What a policy is solved from, and the whole of its state."""
+
+    version: int
+    """Labelled rows counted when it was made."""
+    labels: tuple[int, ...]
+    prior: Vector
+    # by stage
+    names: tuple[str, ...]
+    paid: Vector
+    """What it costs to look."""
+    priced: Vector
+    """What the policy takes it to cost, to keep to a budget."""
+    cuts: Vector
+    zero: NDArray[np.int64]
+    ancestor: NDArray[np.int64]
+    tables: Vector
+    """[stage, bin of the ancestor, bin, class]"""
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "version": self.version,
+            "labels": list(self.labels),
+            "prior": self.prior.tolist(),
+            "names": list(self.names),
+            "paid": self.paid.tolist(),
+            "priced": self.priced.tolist(),
+            "cuts": self.cuts.astype(_FLOATS).tobytes(),
+            "zero": self.zero.tolist(),
+            "ancestor": self.ancestor.tolist(),
+            "tables": self.tables.astype(_FLOATS).tobytes(),
+            "shape": list(self.tables.shape),
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Plan:
+        horizon, _, bins, _ = shape = state["shape"]
+        return cls(
+            state["version"],
+            tuple(state["labels"]),
+            np.array(state["prior"], dtype=np.float64),
+            tuple(state["names"]),
+            np.array(state["paid"], dtype=np.float64),
+            np.array(state["priced"], dtype=np.float64),
+            np.frombuffer(state["cuts"], dtype=_FLOATS).astype(np.float64).reshape(horizon, bins - 1),
+            np.array(state["zero"], dtype=np.int64),
+            np.array(state["ancestor"], dtype=np.int64),
+            np.frombuffer(state["tables"], dtype=_FLOATS).astype(np.float64).reshape(shape),
+        )
+
+
+@dataclass(frozen=True)
+class Policy:
+    plan: Plan
+    misclassification: Vector
+    solve: Callable[[Stages, Vector], Stages]
+    """Adds a stopping rule."""
+
+    @cached_property
+    def stages(self) -> Stages:
+        """Solved when first needed: a model that is only restored and stored again does not wait for it."""
+        plan, M = self.plan, self.misclassification
+        none, classes = np.zeros(0), len(plan.labels)
+        stages = Stages(
+            plan.cuts, plan.zero, plan.ancestor, plan.tables, none, none, np.zeros((0, 0)), none,
+            np.zeros((0, classes, 0)), plan.prior, M, np.array_equal(M, 1.0 - np.eye(classes)),
+        )  # fmt: skip
+        return self.solve(stages, plan.priced)
+
+    @cached_property
+    def spent(self) -> Vector:
+        """What a row has paid that went through no, one, two, ... stages."""
+        return np.concatenate(([0.0], np.cumsum(self.plan.paid)))
+
+    @property
+    def horizon(self) -> int:
+        return len(self.plan.names)
+
+    @cached_property
+    def reach(self) -> int:
+        """How many stages a row can go through: before the next one every row stops, whatever it has shown."""
+        stages = self.stages
+        always = np.flatnonzero(np.isposinf(stages.low if len(stages.odds) else stages.risk))
+        return int(always[0]) if len(always) else self.horizon
+
+    @cached_property
+    def _prior_odds(self) -> float:
+        first, second = self.plan.prior
+        return float(np.log(second) - np.log(first))
+
+    def decide(self, batch: InstanceBatch, start: int, stop: int, column: NDArray[np.int64], zero: bool) -> Outcome:
+        """Rows [start, stop), the features of a row in ascending order."""
+        count, stages = stop - start, self.stages
+        rows = Rows(as_argument(batch.indptr), as_argument(batch.indices), as_argument(batch.values), column, zero)
+        outcome = Outcome(
+            np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64),
+            np.zeros((count, len(self.plan.labels))),
+        )  # fmt: skip
+        if len(stages.odds):
+            decide_by_odds(rows, start, stop, self._prior_odds, stages, outcome)
+        else:
+            depends = stages.tables.shape[1] > 1
+            bins = np.zeros((count, self.horizon) if depends else (0, 0), dtype=np.int8)
+            decide_by_belief(rows, start, stop, stages, outcome, bins, new_scratch())
+        return outcome
+
+    def one_row(self) -> OddsRow | BeliefRow:
+        return OddsRow(self.stages, self._prior_odds) if len(self.stages.odds) else BeliefRow(self.stages)
+
+
+class OddsRow:
+    """One row being decided, of two classes: the same numbers as in a batch."""
+
+    def __init__(self, stages: Stages, odds: float) -> None:
+        self._stages, self._odds = stages, odds
+
+    def enough(self, k: int) -> bool:
+        return not self._stages.low[k] < self._odds < self._stages.high[k]
+
+    def take_in(self, k: int, found: int) -> None:
+        if found >= 0:
+            self._odds += float(self._stages.odds[k, found])
+
+    def decision(self) -> tuple[int, Vector]:
+        posterior = np.zeros(2)
+        posterior_of(self._odds, posterior)
+        return decided(self._stages, posterior), posterior
+
+
+class BeliefRow:
+    def __init__(self, stages: Stages) -> None:
+        self._stages, self._q, self._scratch = stages, stages.prior.copy(), new_scratch()
+        self._unknown = stages.tables.shape[1] - 1
+        self._bins: list[int] = []
+
+    def enough(self, k: int) -> bool:
+        return enough(self._stages, k, self._q, self._scratch)
+
+    def take_in(self, k: int, found: int) -> None:
+        ancestor = int(self._stages.ancestor[k])
+        if found >= 0:
+            before = self._bins[ancestor] if self._unknown and ancestor >= 0 else self._unknown
+            take_in(self._stages, k, before, found, self._q)
+        self._bins.append(found if found >= 0 else self._unknown)
+
+    def decision(self) -> tuple[int, Vector]:
+        sum_to_one(self._q)
+        return decided(self._stages, self._q), self._q
+
+
+def in_order(batch: InstanceBatch) -> InstanceBatch:
+    """The same batch, the features of each row in ascending order."""
+    rises = batch.indices[1:] > batch.indices[:-1]
+    ends = batch.indptr[1:-1]
+    rises[ends[(ends > 0) & (ends < len(batch.indices))] - 1] = True
+    if rises.all():
+        return batch
+    rows = np.repeat(np.arange(len(batch)), np.diff(batch.indptr))
+    order = np.lexsort((batch.indices, rows))
+    return InstanceBatch(
+        batch.names, batch.indptr, batch.indices[order], batch.values[order], batch.y, batch.ts, batch.offset,
+        batch.next_offset, batch.ids, batch.label_only,
+    )  # fmt: skip

@@ -1,0 +1,142 @@
+"""Which variant is better, by how much, and whether that could be chance.
+
+Variants are judged on the same instances, so what counts is the difference on each. Neighbouring instances are alike,
+so whole blocks of them are drawn again: a paired block bootstrap, a block about the square root of their number long.
+Over six streams or more also Wilcoxon's signed-rank test, a stream an observation. Every variant is compared with the
+best one, and the probabilities are raised for that (Holm).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import wilcoxon
+
+from sluiceway.backtest.measures import right
+
+DRAWS = 2000
+SEED = 20180101
+LEVEL = 0.05
+STREAMS_NEEDED = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Of a variant's error, less the best one's."""
+
+    variant: int
+    error: float
+    low: float
+    high: float
+    """Between these with 95 %."""
+    p: float
+    """By the bootstrap, as if nothing else had been compared; `holm` is the one to trust."""
+    holm: float
+    wilcoxon: float | None
+
+    @property
+    def chance(self) -> bool:
+        """Whether it could well be chance."""
+        return self.holm > LEVEL
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "variant": self.variant, "error": self.error, "low": self.low, "high": self.high, "p": self.p,
+            "holm": self.holm, "wilcoxon": self.wilcoxon, "could_be_chance": self.chance,
+        }  # fmt: skip
+
+
+def differences(
+    judged: Sequence[NDArray[Any]], errors: Sequence[float | None], best: int, classes: int = 2
+) -> list[Difference]:
+    """Of all others to the best, for those that were judged on the same instances."""
+    found: list[tuple[int, float, float, float, float, float | None]] = []
+    reference = judged[best]
+    for number, own in enumerate(judged):
+        if number == best or errors[number] is None:
+            continue
+        one, other = _aligned(own, reference)
+        if not len(one):
+            continue
+        wrong = (~right(one, classes)).astype(float) - ~right(other, classes)
+        low, high, p = bootstrap(wrong)
+        found.append((number, float(wrong.mean()), low, high, p, _over_streams(one["stream"], wrong)))
+    raised = holm([p for *_, p, _ in found])
+    return [
+        Difference(number, error, low, high, p, adjusted, over)
+        for (number, error, low, high, p, over), adjusted in zip(found, raised, strict=True)
+    ]
+
+
+def _aligned(one: NDArray[Any], other: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The instances that both were judged on; all of them, unless one forgot waiting instances that the other kept."""
+    if len(one) == len(other) and (one["offset"] == other["offset"]).all():
+        return one, other
+    at = {key: row for row, key in enumerate(_keys(other))}
+    both = [(row, at[key]) for row, key in enumerate(_keys(one)) if key in at]
+    return one[[row for row, _ in both]], other[[row for _, row in both]]
+
+
+def _keys(judged: NDArray[Any]) -> list[tuple[int, int]]:
+    return list(zip(judged["stream"].tolist(), judged["offset"].tolist(), strict=True))
+
+
+def bootstrap(each: NDArray[np.float64]) -> tuple[float, float, float]:
+    """The interval of 95 % of the mean of paired differences, and the probability of its sign being chance."""
+    n = len(each)
+    length = max(math.isqrt(n), 1)
+    sums = np.add.reduceat(each, np.arange(0, n, length))
+    sizes = np.diff(np.append(np.arange(0, n, length), n))
+    rng = np.random.default_rng(SEED)
+    drawn = rng.integers(0, len(sums), (DRAWS, len(sums)))
+    means = sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
+    low, high = np.quantile(means, (0.025, 0.975))
+    p = 2 * min((np.count_nonzero(means <= 0) + 1) / (DRAWS + 1), (np.count_nonzero(means >= 0) + 1) / (DRAWS + 1))
+    return float(low), float(high), float(min(p, 1.0))
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """
+    >>> holm([0.01, 0.04, 0.5])
+    [0.03, 0.08, 0.5]
+    """
+    adjusted, least = [0.0] * len(p), 0.0
+    for rank, at in enumerate(sorted(range(len(p)), key=p.__getitem__)):
+        least = max(least, min((len(p) - rank) * p[at], 1.0))
+        adjusted[at] = least
+    return adjusted
+
+
+def _over_streams(stream: NDArray[np.uint32], wrong: NDArray[np.float64]) -> float | None:
+    counts = np.bincount(stream)
+    means = np.bincount(stream, weights=wrong)[counts > 0] / counts[counts > 0]
+    if len(means) < STREAMS_NEEDED or not means.any():
+        return None
+    return float(wilcoxon(means).pvalue)
+
+
+def sentence(
+    labels: Sequence[str], errors: Sequence[float | None], best: int | None, found: Sequence[Difference]
+) -> str:
+    """For people."""
+    if best is None:
+        return "no variant was judged: no label came for any instance"
+    error = errors[best]
+    assert error is not None
+    what = f"{labels[best]} is best, with {100 * error:.2f} % of its predictions wrong"
+    if not found:
+        return what
+    near = min(found, key=lambda difference: difference.error)
+    low, middle, high = (f"{100 * points:.2f}" for points in (near.low, near.error, near.high))
+    points = f"{middle} points ({low} to {high}) fewer than {labels[near.variant]}"
+    tied = [labels[difference.variant] for difference in found if difference.chance]
+    if not tied:
+        return f"{what}, {points}; for no other variant could the difference well be chance"
+    named = ", ".join([*tied[:3], *(["..."] if len(tied) > 3 else [])])
+    others = tied[0] if len(tied) == 1 else f"{len(tied)} others ({named})"
+    return f"{what}, {points}; but its lead over {others} could well be chance"

@@ -1,0 +1,242 @@
+"""The pass over the window: each poll is read and decoded once, and every variant learns from what was decoded."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from sluiceway.backtest.delay import Delay, LabelDelay
+from sluiceway.backtest.judgements import StreamNumbers
+from sluiceway.backtest.narrow import names_of, only
+from sluiceway.backtest.seen_features import SeenFeatures
+from sluiceway.backtest.start import Start
+from sluiceway.backtest.variant_lane import VariantLane, folder_of
+from sluiceway.backtest.variants import Variant
+from sluiceway.backtest.window import Window
+from sluiceway.flows.select import SELECTING
+from sluiceway.schemas.lane import LaneBatch, RawPoll
+from sluiceway.topics.reader import open_reader, to_the_end
+
+COMMIT_SECONDS = 5.0
+OTHERS = 10
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far the pass is, for whoever shows it."""
+
+    size: int
+    done: int = 0
+    records: int = 0
+    seconds: list[float] = field(default_factory=list)
+    """Of processor time, by variant."""
+    decoding: float = 0.0
+
+
+@dataclass(slots=True)
+class Counted:
+    """What the records were, the same for all variants; kept from commit to commit."""
+
+    records: int = 0
+    """Read, of whichever stream."""
+    instances: int = 0
+    labelled: int = 0
+    dead_letters: Counter[str] = field(default_factory=Counter)
+    others: list[str] = field(default_factory=list)
+    """Some streams that were not asked for."""
+
+    def meet(self, batch: LaneBatch, wanted: frozenset[str]) -> None:
+        if len(self.others) < OTHERS:
+            names = names_of(batch) - wanted - set(self.others)
+            self.others += sorted(names)[: OTHERS - len(self.others)]
+
+    def add(self, poll: RawPoll, batch: LaneBatch) -> None:
+        self.records += len(poll.values)
+        self.dead_letters.update(letter.error_class for letter in batch.dead_letters)
+        columns = batch.columns
+        if columns is None:
+            self.instances += len(poll.values) - len(batch.dead_letters)
+            self.labelled = self.instances
+        else:
+            self.instances += len(columns) - int(columns.label_only.sum())
+            self.labelled += int((columns.y != 0).sum())
+
+    def to_json(self) -> dict[str, Any]:
+        dead = dict(sorted(self.dead_letters.items()))
+        return {
+            "records": self.records, "instances": self.instances, "labelled": self.labelled, "dead_letters": dead,
+            "others": self.others,
+        }  # fmt: skip
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> Counted:
+        dead = Counter(content["dead_letters"])
+        return cls(content["records"], content["instances"], content["labelled"], dead, content["others"])
+
+
+def counted_of(out: Path, lanes: int) -> Counted:
+    """Of all lanes, as kept at their last commits."""
+    whole = Counted()
+    for lane in range(lanes):
+        path = _counted_at(out, lane)
+        if path.exists():
+            own = Counted.from_json(json.loads(path.read_text()))
+            whole.records += own.records
+            whole.instances += own.instances
+            whole.labelled += own.labelled
+            whole.dead_letters += own.dead_letters
+            whole.others += own.others
+    return whole
+
+
+def _counted_at(out: Path, lane: int) -> Path:
+    return out / f"counted-{lane:05d}.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What all lanes of a backtest have in common."""
+
+    variants: Sequence[Variant]
+    window: Window
+    out: Path
+    delay: Delay | None
+    streams: frozenset[str] | None
+    """None: all of them."""
+    stopping: Callable[[], bool]
+    tell: Callable[[Progress], None]
+    progress: Progress
+    start: Start | None = None
+    """Models to begin with."""
+
+    def run(self, jobs: int) -> bool:
+        """To the end, or until it is to stop; whether it came to the end. What is done is kept either way."""
+        decode = SELECTING.decode(self.variants[0].settings, self.window.around)
+        with ThreadPoolExecutor(jobs) as workers:
+            for lane in range(self.window.lanes):
+                if not LanePass(self, lane, decode, workers if jobs > 1 else None).run():
+                    return False
+        return True
+
+
+class LanePass:
+    """One lane, all variants."""
+
+    def __init__(
+        self, whole: Pass, lane: int, decode: Callable[[RawPoll], LaneBatch], workers: ThreadPoolExecutor | None
+    ) -> None:
+        self._whole = whole
+        self._lane = lane
+        self._decode = decode
+        self._workers = workers
+        window, out = whole.window, whole.out
+        self._names = StreamNumbers(out / f"streams-{lane:05d}.txt")
+        self._lanes = [
+            VariantLane(
+                variant, lane, window, folder_of(out, variant.number), self._names,
+                None if whole.start is None else whole.start.lanes[lane],
+            )
+            for variant in whole.variants
+        ]  # fmt: skip
+        self._counted_at = _counted_at(out, lane)
+        self._seen = SeenFeatures(out / f"features-{lane:05d}.npy")
+        self._delay = None if whole.delay is None else LabelDelay(whole.delay)
+        self._counted, self._position = Counted(), window.starts[lane]
+        if self._counted_at.exists():
+            kept = json.loads(self._counted_at.read_text())
+            self._counted, self._position = Counted.from_json(kept), kept["position"]
+
+    def run(self) -> bool:
+        """To the lane's end, or until it is to stop; whether it came to the end."""
+        progress, begin, stop = self._whole.progress, self._whole.window.starts[self._lane], self._stop
+        starts = sorted({self._position, *(lane.position for lane in self._lanes)})
+        if self._delay is not None and starts[0] > begin:
+            starts.insert(0, begin)  # what it withholds follows from all records
+        progress.done += starts[0] - begin
+        try:
+            for start, end in pairwise([*starts, stop]):
+                if start < end and not self._segment(start, end):
+                    self._commit(final=False)
+                    return False
+            self._tell_rest()
+            self._commit(final=True)
+        finally:
+            for lane in self._lanes:
+                lane.close()
+            self._names.close()
+        return True
+
+    @property
+    def _stop(self) -> int:
+        return self._whole.window.stops[self._lane]
+
+    def _segment(self, start: int, stop: int) -> bool:
+        """A commit of some variants lies at its ends, so that no poll reaches across it."""
+        whole = self._whole
+        reader = open_reader(whole.window.source, whole.variants[0].settings.kafka, self._lane, start, stop)
+        committed = time.monotonic()
+        try:
+            for poll in to_the_end(reader):
+                self._step(poll)
+                if time.monotonic() - committed > COMMIT_SECONDS:
+                    self._commit(final=False)
+                    committed = time.monotonic()
+                if whole.stopping() and poll.stop < self._stop:
+                    return False
+        finally:
+            reader.close()
+        return True
+
+    def _step(self, poll: RawPoll) -> None:
+        progress, streams = self._whole.progress, self._whole.streams
+        began = time.thread_time()
+        poll.end = False
+        batch = self._decode(poll)
+        if streams is not None:
+            self._counted.meet(batch, streams)
+            batch = only(batch, streams)
+        if poll.start >= self._position:
+            self._counted.add(poll, batch)
+            if batch.columns is not None:
+                self._seen.add(batch.columns.key[: int(batch.columns.indptr[-1])])
+            self._position = poll.stop
+        if self._delay is not None:
+            batch = self._delay.apply(batch)
+        progress.decoding += time.thread_time() - began
+        self._process(batch)
+        progress.done += poll.stop - poll.start
+        progress.records += len(poll.values)
+        self._whole.tell(progress)
+
+    def _tell_rest(self) -> None:
+        """Labels that are withheld still."""
+        if self._delay is not None:
+            nothing = RawPoll(self._lane, self._stop, self._stop, False, [], [], [], [])
+            self._process(self._delay.rest(self._decode(nothing)))
+
+    def _process(self, batch: LaneBatch) -> None:
+        if self._workers is None:
+            for lane in self._lanes:
+                lane.process(batch)
+        else:
+            for _ in self._workers.map(lambda lane: lane.process(batch), self._lanes):
+                pass
+
+    def _commit(self, *, final: bool) -> None:
+        """What all variants share goes first: it may be ahead of them, never behind."""
+        self._names.sync()
+        self._seen.save()
+        fresh = self._counted_at.with_suffix(".new")
+        fresh.write_text(json.dumps({**self._counted.to_json(), "position": self._position}))
+        fresh.replace(self._counted_at)
+        for number, lane in enumerate(self._lanes):
+            lane.commit(final=final)
+            self._whole.progress.seconds[number] += lane.seconds
+            lane.seconds = 0.0

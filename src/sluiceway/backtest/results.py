@@ -1,0 +1,323 @@
+"""What a backtest found: measures, selections and differences, all from what the replay left in its folder.
+
+`results.json` says the same for the same records and settings, whenever and however often it was interrupted; what
+depends on the machine is in `timing.json` beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sluiceway.backtest.differences import differences, sentence
+from sluiceway.backtest.judgements import load, names_in
+from sluiceway.backtest.known import Phase, against_known
+from sluiceway.backtest.measures import POINTS_OF_STREAM, Flags, by_stream, curves, flags, summary
+from sluiceway.backtest.report import REPORT, write_report
+from sluiceway.backtest.selections import Timeline, jaccard, steadiness, timelines
+from sluiceway.backtest.variant_lane import finals, folder_of, judgements_of, selections_of
+from sluiceway.backtest.variants import Variant
+from sluiceway.backtest.window import Window
+from sluiceway.errors import SettingsError
+
+RESULTS, TIMING = "results.json", "timing.json"
+VERSION = 1
+LOWER_IS_BETTER = {
+    "error", "churn_per_1000", "n_selected", "ever_selected", "state_bytes", "cpu_us", "features_used", "cost",
+}  # fmt: skip
+CURVES_OF_STREAMS = 20
+"""So many streams, those with the most labels, have curves of their own."""
+MEASURES = ("error", "balanced_accuracy", "kappa", "kappa_temporal", "kappa_m", "auc")
+OF_SELECTIONS = ("n_selected", "stability", "churn_per_1000", "half_life")
+
+
+@dataclass(frozen=True, slots=True)
+class Judging:
+    """How to look at what was replayed."""
+
+    window: int = 1000
+    fading: float = 0.999
+    known: Sequence[Phase] | None = None
+
+
+class Results:
+    """A backtest's folder, read."""
+
+    def __init__(self, folder: Path, content: Mapping[str, Any], timing: Mapping[str, Any] | None = None) -> None:
+        self.folder = folder
+        self.content = content
+        """As in `results.json`."""
+        self.timing = timing or {}
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Of a backtest made earlier."""
+        folder = Path(folder)
+        if folder.name == RESULTS:
+            folder = folder.parent
+        try:
+            content = json.loads((folder / RESULTS).read_text(encoding="utf-8"))
+            if content["backtest"] != VERSION:
+                found = content["backtest"]
+                raise SettingsError(f"{folder / RESULTS} has version {found}, this program knows {VERSION}")
+        except (OSError, ValueError, KeyError, TypeError) as problem:
+            raise SettingsError(f"{folder} holds no results of a backtest: {problem}") from None
+        timing = folder / TIMING
+        return cls(folder, content, json.loads(timing.read_text(encoding="utf-8")) if timing.exists() else None)
+
+    @property
+    def variants(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.content["variants"]
+        return found
+
+    @property
+    def sentence(self) -> str:
+        """Which variant is best, by how much, and whether that could be chance."""
+        return str(self.content["sentence"])
+
+    def measure(self, variant: int, name: str) -> float | None:
+        """One of the measures of a variant over all streams, of its selections, or of its costs."""
+        own = self.variants[variant]
+        timed = self.timing.get("variants", {}).get(str(variant), {})
+        for part in (own["measures"], own["selections"], own["costs"], timed):
+            if name in part:
+                value: float | None = part[name]
+                return value
+        known = sorted({*own["measures"], *own["selections"], *own["costs"], *timed} - {"stability_interval", "delays"})
+        raise SettingsError(f"there is no measure {name!r}; there are {', '.join(known)}")
+
+    def ranked(self, metric: str) -> list[int]:
+        """Numbers of variants, the best first; those that have no such measure last."""
+        sign = 1 if metric in LOWER_IS_BETTER else -1
+
+        def key(number: int) -> tuple[bool, float, int]:
+            value = self.measure(number, metric)
+            return value is None, 0.0 if value is None else sign * value, number
+
+        return sorted(range(len(self.variants)), key=key)
+
+    def best(self, metric: str = "error") -> dict[str, Any]:
+        """The best variant by a measure."""
+        return self.variants[self.ranked(metric)[0]]
+
+    def rows(self, metric: str | None = None) -> list[dict[str, Any]]:
+        """A row a variant, the best first."""
+        metric = metric or self.default_metric
+        names = list(dict.fromkeys([metric, *MEASURES, *OF_SELECTIONS, "state_bytes"]))
+        rows = []
+        for number in self.ranked(metric):
+            own = self.variants[number]
+            timed = self.timing.get("variants", {}).get(str(number), {})
+            measures = {name: self.measure(number, name) for name in names}
+            rows.append({"variant": number, "label": own["label"], **measures, **own["costs"], **timed})
+        return rows
+
+    @property
+    def default_metric(self) -> str:
+        """Error where something was judged, else how steady the selection was."""
+        return "error" if any(own["measures"].get("error") is not None for own in self.variants) else "stability"
+
+    def table(self, metric: str | None = None) -> Any:
+        """The rows as a DataFrame where pandas is installed, else as they are."""
+        rows = self.rows(metric)
+        try:
+            import pandas
+        except ImportError:
+            return rows
+        return pandas.DataFrame(rows)
+
+    def timeline(self, stream: str, variant: int) -> Timeline:
+        """What the variant selected in the stream, snapshot by snapshot."""
+        found = self.timelines(variant).get(stream)
+        if found is None:
+            raise SettingsError(f"variant {variant} has no snapshots of a stream {stream!r}")
+        return found
+
+    def report(self, path: str | Path | None = None) -> Path:
+        """Write all of it as one page, by default `report.html` in the backtest's folder; where it is."""
+        place = self.folder / REPORT if path is None else Path(path)
+        write_report(self, place)
+        return place
+
+    def timelines(self, variant: int) -> dict[str, Timeline]:
+        return timelines(chain(_stored_snapshots(self.folder, variant), _final_snapshots(self.folder, variant)))
+
+
+def judge(
+    variants: Sequence[Variant], window: Window, folder: Path, about: Mapping[str, Any], judging: Judging
+) -> dict[str, Any]:
+    """The content of `results.json`, from what the replay left."""
+    judged = [_judged(folder, variant, window.lanes) for variant in variants]
+    classes = len(variants[0].settings.input.classes or (-1, 1))
+    names = stream_names(folder, window.lanes)
+    features = _features(folder, window.lanes)
+    found = [
+        _variant(variant, window, folder, own, names, features, classes, judging)
+        for variant, own in zip(variants, judged, strict=True)
+    ]
+    errors: list[float | None] = [own["measures"]["error"] for own in found]
+    known = [number for number, error in enumerate(errors) if error is not None]
+    best = min(known, key=lambda number: (errors[number], number)) if known else None
+    compared = [] if best is None else differences(judged, errors, best, classes)
+    return {
+        "backtest": VERSION,
+        **about,
+        "versions": _versions(),
+        "features": features,
+        "streams": len(names),
+        "window_of_measures": judging.window,
+        "fading": judging.fading,
+        "variants": found,
+        "best": best,
+        "differences": [difference.to_json() for difference in compared],
+        "jaccard": _jaccards(folder, variants),
+        "sentence": sentence([own["label"] for own in found], errors, best, compared),
+    }
+
+
+def _variant(
+    variant: Variant,
+    window: Window,
+    folder: Path,
+    judged: NDArray[Any],
+    names: Sequence[str],
+    features: int,
+    classes: int,
+    judging: Judging,
+) -> dict[str, Any]:
+    own = folder_of(folder, variant.number)
+    size, ends = 0, []
+    for lane in range(window.lanes):
+        records, bytes_ = finals(variant, lane, window, own)
+        ends += [record.value or b"" for record in records]
+        size += bytes_
+    (own / "finals.jsonl").write_bytes(b"".join(line + b"\n" for line in ends))
+    lines = timelines(chain(_stored_snapshots(folder, variant.number), ends))
+    steady = [steadiness(line, features) for line in lines.values()]
+    counted = flags(judged, classes)
+    per_stream = dict(zip(names, by_stream(judged, len(names), classes, counted), strict=True)) if len(judged) else {}
+    counts = np.bincount(judged["stream"].astype(np.int64), minlength=len(names))
+    shown = [at for at in np.argsort(-counts, kind="stable")[:CURVES_OF_STREAMS].tolist() if counts[at]]
+    streams = {name: {"selections": one} for name, one in zip(lines, steady, strict=True)}
+    for name, measures in per_stream.items():
+        streams.setdefault(name, {})["measures"] = measures
+    if judging.known is not None:
+        for name, line in lines.items():
+            streams[name]["known"] = against_known(line, list(judging.known))
+    settings = variant.settings
+    return {
+        "number": variant.number,
+        "label": variant.label,
+        "changes": dict(variant.changes),
+        "operator": settings.operator.name,
+        "params": settings.make_operator().params,
+        "judged": len(judged),
+        "measures": summary(judged, classes, counted),
+        "selections": _mean_of(steady),
+        "known": _mean_of([one["known"] for one in streams.values() if "known" in one]) or None,
+        "costs": {"state_bytes": size, **_spent(judged)},
+        "streams": streams,
+        "curves": curves(judged, judging.window, judging.fading, classes, counted=counted),
+        "curves_of_streams": {
+            names[at]: _of_stream(judged, counted, at, judging, classes) for at in (shown if len(shown) > 1 else ())
+        },
+    }
+
+
+def _of_stream(judged: NDArray[Any], counted: Flags, at: int, judging: Judging, classes: int) -> dict[str, Any]:
+    """Its curves, in fewer places."""
+    rows = np.flatnonzero(judged["stream"] == at)
+    own = [chosen[rows] for chosen in counted]
+    return curves(judged[rows], judging.window, judging.fading, classes, POINTS_OF_STREAM, own, areas=False)
+
+
+def _spent(judged: NDArray[Any]) -> dict[str, float]:
+    """Of operators that decide which features to look at: how many, and what they cost, for an instance."""
+    known = judged[~np.isnan(judged["used"])]
+    if not len(known):
+        return {}
+    return {"features_used": float(known["used"].mean()), "cost": float(known["cost"].mean())}
+
+
+def _mean_of(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Over streams; of what has no meaning in some of them, over the others."""
+    found: dict[str, Any] = {}
+    for name in parts[0] if parts else ():
+        values = [part[name] for part in parts if isinstance(part[name], int | float)]
+        if values:
+            found[name] = float(np.mean(values))
+        elif not any(isinstance(part[name], list) for part in parts):
+            found[name] = None
+    return found
+
+
+def _judged(folder: Path, variant: Variant, lanes: int) -> NDArray[Any]:
+    """Of all lanes, as if the lanes had been one: by `ts` where every record has one, else lane by lane."""
+    own = folder_of(folder, variant.number)
+    parts, offset = [], 0
+    for lane in range(lanes):
+        path = judgements_of(own, lane)
+        part = load(path)
+        part["stream"] += offset
+        parts.append(part)
+        offset += len(_names_of(folder, lane))
+    whole = np.concatenate(parts)
+    if lanes > 1 and len(whole) and (whole["ts"] > 0).all():
+        whole = whole[np.argsort(whole["ts"], kind="stable")]
+    return whole
+
+
+def stream_names(folder: Path, lanes: int) -> list[str]:
+    return [name for lane in range(lanes) for name in _names_of(folder, lane)]
+
+
+def _names_of(folder: Path, lane: int) -> list[str]:
+    return names_in(folder / f"streams-{lane:05d}.txt")
+
+
+def _features(folder: Path, lanes: int) -> int:
+    found = [np.load(path) for lane in range(lanes) if (path := folder / f"features-{lane:05d}.npy").exists()]
+    return len(np.unique(np.concatenate(found))) if found else 0
+
+
+def _stored_snapshots(folder: Path, variant: int) -> Iterator[bytes]:
+    topic = selections_of(folder_of(folder, variant))
+    for path in sorted(topic.path.glob("part-*.jsonl")):
+        with path.open("rb") as file:
+            yield from file
+
+
+def _final_snapshots(folder: Path, variant: int) -> Iterator[bytes]:
+    path = folder_of(folder, variant) / "finals.jsonl"
+    if path.exists():
+        with path.open("rb") as file:
+            yield from file
+
+
+def _jaccards(folder: Path, variants: Sequence[Variant]) -> list[list[float]]:
+    """Of what two variants have selected at the end, the mean over streams."""
+    last = []
+    for variant in variants:
+        lines = timelines(chain(_stored_snapshots(folder, variant.number), _final_snapshots(folder, variant.number)))
+        last.append({name: line.selected(len(line) - 1) for name, line in lines.items()})
+    return [
+        [float(np.mean([jaccard(one[name], other[name]) for name in one if name in other] or [0.0])) for other in last]
+        for one in last
+    ]
+
+
+def _versions() -> dict[str, str]:
+    from importlib.metadata import version
+
+    import sluiceway
+
+    names = ("numpy", "scipy", "numba")
+    return {"sluiceway": sluiceway.__version__, "python": platform.python_version(), **{n: version(n) for n in names}}

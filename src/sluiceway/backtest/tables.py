@@ -1,0 +1,106 @@
+"""A backtest's results as Parquet, for notebooks and SQL; where pyarrow is installed (`pip install sluiceway[arrow]`).
+
+| file | a row |
+|---|---|
+| `variants.parquet` | a variant: what was changed, and its measures over all streams |
+| `streams.parquet` | a stream of a variant: the same measures of it alone |
+| `curves.parquet` | a place of a curve: variant, stream (none: all), way, measure |
+| `timelines.parquet` | a feature in a snapshot: variant, stream, version, weight |
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sluiceway.backtest.results import Results
+
+
+def write_tables(results: Results, folder: Path) -> list[Path]:
+    """Those files; none without pyarrow."""
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError:
+        return []
+    made: dict[str, Callable[[], pa.Table]] = {
+        "variants": lambda: _table(pa, _variants(results)),
+        "streams": lambda: _table(pa, _streams(results)),
+        "curves": lambda: _curves(pa, results),
+        "timelines": lambda: _timelines(pa, results),
+    }
+    paths = []
+    for name, make in made.items():
+        path = folder / f"{name}.parquet"
+        fresh = path.with_suffix(".new")
+        parquet.write_table(make(), fresh)
+        fresh.replace(path)
+        paths.append(path)
+    return paths
+
+
+def _table(pa: Any, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """A column a name, with nulls where a row has none."""
+    rows = list(rows)
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return pa.table({name: pa.array([row.get(name) for row in rows]) for name in names})
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Numbers alone; an interval becomes two of them."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if name == "stability_interval":
+            found["stability_low"], found["stability_high"] = value or (None, None)
+        elif not isinstance(value, list):
+            found[name] = None if value is None else float(value)
+    return found
+
+
+def _variants(results: Results) -> Iterator[dict[str, Any]]:
+    for row in results.rows():
+        changes = results.variants[row["variant"]]["changes"]
+        yield {**row, **{name: str(value) for name, value in changes.items()}}
+
+
+def _streams(results: Results) -> Iterator[dict[str, Any]]:
+    for own in results.variants:
+        for stream, parts in own["streams"].items():
+            measures = {**parts.get("measures", {}), **parts.get("selections", {}), **parts.get("known", {})}
+            yield {"variant": own["number"], "label": own["label"], "stream": stream, **_plain(measures)}
+
+
+def _curves(pa: Any, results: Results) -> pa.Table:
+    columns: defaultdict[str, list[Any]] = defaultdict(list)
+    for own in results.variants:
+        for stream, curves in [(None, own["curves"]), *own["curves_of_streams"].items()]:
+            for way in ("cumulative", "window", "fading"):
+                for measure, values in curves[way].items():
+                    about = {"variant": own["number"], "stream": stream, "way": way, "measure": measure}
+                    for name, value in about.items():
+                        columns[name] += [value] * len(values)
+                    for name, told in (("at", curves["at"]), ("ts", curves["ts"]), ("value", values)):
+                        columns[name] += told
+    return pa.table({name: pa.array(values) for name, values in columns.items()})
+
+
+def _timelines(pa: Any, results: Results) -> pa.Table:
+    columns: defaultdict[str, list[Any]] = defaultdict(list)
+    for own in results.variants:
+        for line in results.timelines(own["number"]).values():
+            cells = len(line.features)
+            columns["variant"] += [own["number"]] * cells
+            columns["stream"] += [line.stream] * cells
+            for name in ("version", "seen", "ts"):
+                told = line.versions if name == "version" else getattr(line, name)
+                for at, value in enumerate(told):
+                    columns[name] += [value] * (line.indptr[at + 1] - line.indptr[at])
+            columns["feature"] += [line.names[number] for number in line.features]
+            columns["weight"] += line.weights
+    names = ("variant", "stream", "version", "seen", "ts", "feature", "weight")
+    return pa.table({name: columns[name] for name in names})

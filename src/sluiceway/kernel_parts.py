@@ -1,0 +1,119 @@
+"""Parts of kernels become machine code together with the kernels that call them, and never by themselves.
+
+Left to itself, Numba makes a library of every function: it is optimised and turned into machine code, then optimised
+again as a part of each function that calls it, and once more as a part of those that call these. Most of a first start
+went there. Here a part is only translated; all parts of a kernel are linked into it once, and optimised there.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import Any
+
+from numba import _dynfunc, types
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
+from numba.core.registry import CPUDispatcher
+
+
+class _PartLibrary(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
+    """A translated function, and which others it calls; nothing of it can be called from Python."""
+
+    def finalize(self) -> None:
+        self._raise_if_finalized()
+        self._finalized = True
+
+    def parts(self) -> list[Any]:
+        """The libraries of the functions that it calls."""
+        libraries: list[Any] = self._linking_libraries
+        return libraries
+
+    def defined(self) -> list[str]:
+        """The names of what it defines."""
+        functions = self._final_module.functions
+        return [function.name for function in functions if not function.is_declaration]
+
+    def _optimize_functions(self, module: Any) -> None:
+        module.data_layout = self._codegen._data_layout  # noqa: SLF001
+
+    def _get_module_for_linking(self) -> Any:
+        return self._final_module
+
+
+class _KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
+    """A kernel with everything that it calls, directly or not."""
+
+    def finalize(self) -> None:
+        libraries: list[Any] = list(self._linking_libraries)
+        for library in libraries:  # grows while it is gone through
+            if isinstance(library, _PartLibrary):
+                libraries += library.parts()
+        self._linking_libraries: list[Any] = list(dict.fromkeys(libraries))
+        super().finalize()
+
+    def _optimize_final_module(self) -> None:
+        """Nobody else will ask for the parts that are here now: what is called once can be inlined and forgotten."""
+        for library in self._linking_libraries:
+            if isinstance(library, _PartLibrary):
+                for name in library.defined():
+                    self._final_module.get_function(name).linkage = "internal"
+        super()._optimize_final_module()
+
+
+class KernelCompiler(Compiler):  # type: ignore[misc]
+    """Compiles a kernel that Python calls."""
+
+    def compile_extra(self, function: Callable[..., Any]) -> Any:
+        collecting = gc.isenabled()
+        gc.disable()  # what a compiler makes is of use until it has done: to look for garbage takes a sixth of the time
+        try:
+            return super().compile_extra(function)
+        finally:
+            if collecting:
+                gc.enable()
+
+    def define_pipelines(self) -> Any:
+        self.state.library = self._library(_KernelLibrary)
+        return super().define_pipelines()
+
+    def _library(self, kind: type[Any]) -> Any:
+        library = kind(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+        library.enable_object_caching()
+        return library
+
+
+class PartCompiler(KernelCompiler):
+    """Compiles what kernels call."""
+
+    def define_pipelines(self) -> Any:
+        pipelines = super().define_pipelines()
+        self.state.library = self._library(_PartLibrary)
+        self.state.flags.no_compile = True
+        return pipelines
+
+    def _compile_core(self) -> Any:
+        result = super()._compile_core()
+        if result.typing_error is not None:
+            return result
+        described, name = result.fndesc, result.fndesc.qualname
+        # Numba knows a compiled function by an object of Python, which here leads nowhere
+        known_by = _dynfunc.make_function(described.lookup_module(), name, "", 0, result.environment, (result.library,))
+        self.state.targetctx.insert_user_function(known_by, described, [result.library])
+        return result._replace(entry_point=known_by)
+
+
+class Part(CPUDispatcher):  # type: ignore[misc]
+    """What compiled code calls. Constants and short integers are no types of their own: it is compiled once for all."""
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        options = {**options, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+        super().__init__(function, targetoptions=options, pipeline_class=PartCompiler)
+
+    def get_call_template(self, args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
+        return super().get_call_template(tuple(map(_usual, args)), {name: _usual(kind) for name, kind in kws.items()})
+
+
+def _usual(kind: Any) -> Any:
+    kind = types.unliteral(kind)
+    return types.int64 if isinstance(kind, types.Integer) and kind.bitwidth < 64 else kind

@@ -1,0 +1,150 @@
+"""`sluiceway backtest` as a user meets it: the table, and one sentence for each window that cannot be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.backtest.worlds import flow, instances, topic_of
+from tests.cli.calling import calling
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    topic_of(tmp_path / "instances", instances(400))
+    flow(tmp_path, {"name": "ofs", "k": 3}, emit={"every": 100})
+    return tmp_path
+
+
+def unlabelled() -> Iterator[dict[str, Any]]:
+    for record in instances(50):
+        record.pop("y", None)
+        if "x" in record:
+            yield record
+
+
+def useless() -> Iterator[dict[str, Any]]:
+    for record in instances(50):
+        yield {"stream": record["stream"], "x": {"a": "text"}}
+
+
+def test_a_table_and_a_sentence(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = calling(capsys, monkeypatch)
+    done = call("backtest", "flow.toml", "--set", "operator.k=2,4", "--out", "out")
+    assert done.code == 0, done.stderr
+    assert "ofs k=2" in done.stdout
+    assert "is best" in done.stdout
+    told = call("backtest", "flow.toml", "--set", "operator.k=2,4", "--out", "other", "--json")
+    content = json.loads(told.stdout)
+    assert [row["label"] for row in content["variants"]] == sorted(
+        ["ofs k=2", "ofs k=4"], key=lambda label: next(r["error"] for r in content["variants"] if r["label"] == label)
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--from", "end"], "is empty"),
+        (["--from", "2000-01-01", "--to", "1990-01-01"], "is empty"),
+        (["--from", "end", "--to", "beginning"], "lies backwards"),
+        (["--stream", "nosuch"], "no record of 'nosuch'; there are s0, s1"),
+        (["--set", "operator.size=3"], "has no parameter 'size'"),
+        (["--set", "operator.name=stsd", "--set", "operator.k=3"], "has no parameter 'k'"),
+        (["--set", "topics.instances=x"], "cannot be varied"),
+        (["--set", "operator.k"], "--set takes NAME=VALUE"),
+        (["--label-delay", "soon"], "give a number of instances"),
+        (["--fading", "0"], "--fading must lie above 0"),
+        (["--known", "nosuch.txt"], "cannot be read"),
+        (["--resume"], "--resume needs --out"),
+        (["--by", "beauty", "--out", "out"], "there is no measure 'beauty'; there are"),
+        (["--label", "y"], "--label goes with --input"),
+    ],
+)
+def test_mistakes(
+    place: Path,
+    options: list[str],
+    sentence: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done = calling(capsys, monkeypatch)("backtest", "flow.toml", *options)
+    assert done.code == 2, done
+    assert sentence in done.sentence
+
+
+@pytest.mark.parametrize(("records", "sentence"), [(unlabelled, "has a label"), (useless, "are dead letters")])
+def test_windows_of_nothing_to_learn(
+    tmp_path: Path, records: Any, sentence: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    topic_of(tmp_path / "instances", records())
+    flow(tmp_path, {"name": "ofs", "k": 3})
+    done = calling(capsys, monkeypatch)("backtest", "flow.toml")
+    assert done.code == 2, done
+    assert sentence in done.sentence
+
+
+def test_a_file_instead_of_a_topic(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [record for record in instances(300) if isinstance(record.get("y"), int) and "x" in record]
+    (place / "rows.csv").write_text(
+        "label,old,new\n" + "".join(f"{r['y']},{r['x'].get('old', '')},{r['x'].get('new', '')}\n" for r in rows)
+    )
+    done = calling(capsys, monkeypatch)("backtest", "flow.toml", "--input", "rows.csv", "--label", "label", "--json")
+    assert done.code == 0, done.stderr
+    folder = Path(json.loads(done.stdout)["folder"])
+    assert json.loads((folder / "results.json").read_text())["records"] == len(rows)
+
+
+def test_against_known_features(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = [{"from": 0, "features": ["old"]}, {"from": 90, "features": ["new"]}]
+    (place / "known.json").write_text(json.dumps(known))
+    done = calling(capsys, monkeypatch)("backtest", "flow.toml", "--known", "known.json", "--out", "out")
+    assert done.code == 0, done.stderr
+    found = json.loads((place / "out" / "results.json").read_text())["variants"][0]["known"]
+    assert 0 <= found["recall"] <= 1
+
+
+def test_a_parquet_file_and_results_as_parquet(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Maps of features give what JSON lines give; the tables say what the results say."""
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rows = [record for record in instances(300) if isinstance(record.get("y"), int) and "x" in record]
+    (place / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    of_maps = pa.map_(pa.string(), pa.float64())
+    columns = {name: [row[name] for row in rows] for name in ("stream", "id", "ts", "y")}
+    told = pa.array([list(row["x"].items()) for row in rows], of_maps)
+    parquet.write_table(pa.table({**columns, "x": told}), place / "rows.parquet")
+    call = calling(capsys, monkeypatch)
+    for name in ("rows.jsonl", "rows.parquet"):
+        done = call("backtest", "flow.toml", "--set", "operator.k=2,3", "--input", name, "--out", f"from-{name}")
+        assert done.code == 0, done.stderr
+    one, other = (
+        json.loads((place / f"from-{name}" / "results.json").read_text())["variants"]
+        for name in ("rows.jsonl", "rows.parquet")
+    )
+    assert one == other
+    variants = parquet.read_table(place / "from-rows.parquet" / "variants.parquet").to_pylist()
+    assert {row["label"]: row["error"] for row in variants} == {own["label"]: own["measures"]["error"] for own in one}
+    curves = parquet.read_table(place / "from-rows.parquet" / "curves.parquet").to_pylist()
+    mine = [
+        row["value"]
+        for row in curves
+        if (row["variant"], row["stream"], row["way"], row["measure"]) == (1, None, "window", "error")
+    ]
+    assert mine == one[1]["curves"]["window"]["error"]
+    streams = parquet.read_table(place / "from-rows.parquet" / "streams.parquet").to_pylist()
+    assert {(row["variant"], row["stream"]) for row in streams} == {(v, s) for v in (0, 1) for s in ("s0", "s1")}
+    timelines = parquet.read_table(place / "from-rows.parquet" / "timelines.parquet").to_pylist()
+    assert {row["feature"] for row in timelines} >= {"old"}

@@ -1,0 +1,220 @@
+"""Measures against hand-computed values, scikit-learn and River."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from numpy.typing import NDArray
+
+from sluiceway.backtest.differences import bootstrap, differences
+from sluiceway.backtest.judgements import JUDGED, load
+from sluiceway.backtest.measures import auc, by_stream, curves, summary
+from sluiceway.backtest.run import backtest
+from sluiceway.backtest.selections import Timeline, half_life, nogueira, steadiness
+from sluiceway.backtest.variant_lane import folder_of, judgements_of
+from sluiceway.flows.run import run
+from sluiceway.flows.settings import Settings
+from sluiceway.operators.learners.ofs import OFS
+from sluiceway.topics.append import DirectoryAppender
+from sluiceway.topics.directory import create_directory_topic
+from sluiceway.topics.url import DirectoryTopic
+from tests.backtest.worlds import flow, instances, topic_of
+
+
+def judged(y: list[int], score: list[float], stream: list[int] | None = None) -> NDArray[Any]:
+    made = np.zeros(len(y), dtype=JUDGED)
+    made["y"], made["score"], made["offset"] = y, score, np.arange(len(y))
+    made["stream"] = stream or [0] * len(y)
+    return made
+
+
+def drawn(n: int, seed: int = 3) -> NDArray[Any]:
+    rng = np.random.default_rng(seed)
+    y = rng.choice([-1, 1], n, p=[0.7, 0.3])
+    return judged(y.tolist(), (y * 0.4 + rng.normal(size=n)).round(1).tolist(), rng.integers(0, 5, n).tolist())
+
+
+def test_by_hand() -> None:
+    # labels + + - - - +, of which the 2nd and the 5th are judged wrong
+    found = summary(judged([1, 1, -1, -1, -1, 1], [2.0, -1.0, -1.0, -0.5, 0.5, 3.0]))
+    p = 4 / 6
+    assert found["error"] == pytest.approx(1 - p)
+    assert found["balanced_accuracy"] == pytest.approx((2 / 3 + 2 / 3) / 2)
+    assert found["kappa"] == pytest.approx((p - 0.5) / (1 - 0.5))  # 3 of 6 are positive, 3 are said to be
+    assert found["kappa_temporal"] == pytest.approx((p - 3 / 6) / (1 - 3 / 6))  # the 2nd, 4th and 5th last
+    assert found["kappa_m"] == pytest.approx((p - 0.5) / (1 - 0.5))
+
+
+def test_a_score_of_nothing_is_wrong_as_in_mistakes() -> None:
+    assert summary(judged([1, -1], [0.0, 0.0]))["error"] == 1.0
+
+
+def test_as_in_scikit_learn() -> None:
+    metrics = pytest.importorskip("sklearn.metrics")
+    rows = drawn(2_000)
+    rows = rows[rows["score"] != 0]
+    said = np.sign(rows["score"])
+    found = summary(rows)
+    assert found["balanced_accuracy"] == pytest.approx(metrics.balanced_accuracy_score(rows["y"], said), abs=1e-12)
+    assert found["kappa"] == pytest.approx(metrics.cohen_kappa_score(rows["y"], said), abs=1e-12)
+    assert found["auc"] == pytest.approx(metrics.roc_auc_score(rows["y"], rows["score"]), abs=1e-12)
+    for stream, own in enumerate(by_stream(rows, 5)):
+        alone = summary(rows[rows["stream"] == stream])
+        assert own == pytest.approx(alone, abs=1e-12)
+
+
+def test_more_than_two_classes() -> None:
+    metrics = pytest.importorskip("sklearn.metrics")
+    rng = np.random.default_rng(7)
+    y = rng.integers(1, 5, 500)
+    said = np.where(rng.random(500) < 0.6, y, rng.integers(1, 5, 500))
+    found = summary(judged(y.tolist(), said.astype(float).tolist()), 4)
+    assert found["error"] == pytest.approx(1 - metrics.accuracy_score(y, said), abs=1e-12)
+    assert found["balanced_accuracy"] == pytest.approx(metrics.balanced_accuracy_score(y, said), abs=1e-12)
+    assert found["kappa"] == pytest.approx(metrics.cohen_kappa_score(y, said), abs=1e-12)
+    assert found["auc"] is None
+
+
+def test_windows_and_fading() -> None:
+    utils, metrics = pytest.importorskip("river.utils"), pytest.importorskip("river.metrics")
+    rows = drawn(300)
+    found = curves(rows, 50, 0.99)
+    rolling = utils.Rolling(metrics.Accuracy, window_size=50)
+    wrong_sum = weight = 0.0
+    for row, at in zip(rows, range(1, 301), strict=True):
+        ok = bool(row["score"] * row["y"] > 0)
+        rolling.update(True, ok)
+        wrong_sum, weight = 0.99 * wrong_sum + (not ok), 0.99 * weight + 1
+        place = found["at"].index(at)
+        assert found["window"]["error"][place] == pytest.approx(1 - rolling.get())
+        assert found["fading"]["error"][place] == pytest.approx(wrong_sum / weight)
+    assert found["cumulative"]["error"][-1] == pytest.approx(summary(rows)["error"])
+
+
+@pytest.mark.parametrize("window", [1, 7, 60, 1_000])
+def test_areas_of_windows_are_those_of_their_rows(window: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scores come in tenths, so that many are the same."""
+    monkeypatch.setattr("sluiceway.backtest.measures._AT_ONCE", 300)
+    rows = drawn(300)
+    found = curves(rows, window, 0.99)
+    for at, area in zip(found["at"], found["window"]["auc"], strict=True):
+        part = rows[max(at - window, 0) : at]
+        own = auc(part["score"], part["y"])
+        assert (area is None) == (own is None)
+        assert own is None or area == pytest.approx(own, abs=1e-9)
+
+
+def test_labels_come_late_as_in_river(tmp_path: Path) -> None:
+    """The same learner through `progressive_val_score(delay=)`: the same mistakes, one after the other."""
+    base, stream = pytest.importorskip("river.base"), pytest.importorskip("river.stream")
+    rng = np.random.default_rng(4)
+    records = []
+    for number in range(400):
+        y = int(rng.choice([-1, 1]))
+        x = {f"n{at}": round(float(rng.normal()), 3) for at in rng.choice(20, 5, replace=False)}
+        records.append({"x": {**x, "tells": y * 0.5 + round(float(rng.normal()), 3)}, "y": y, "ts": 1_000 * number})
+    topic = DirectoryTopic(tmp_path / "instances")
+    create_directory_topic(topic, 1)
+    appender = DirectoryAppender(topic, 1)
+    appender.append(0, [orjson.dumps({"stream": "s", **record}) for record in records])
+    appender.close()
+    file = flow(tmp_path, {"name": "ofs", "k": 4}, input={"scale": "none", "stop": "end"})
+    assert base
+    for delay, label_delay in ((7, "7"), (1, "1"), (25, "25s")):
+        model, scores, expected = OFS(k=4), {}, []
+        pairs = ((record["x"], record["y"]) for record in records)
+        for i, x, y in stream.simulate_qa(pairs, moment=None, delay=delay):
+            if y is None:
+                scores[i] = model.score_one(x)
+            else:
+                expected.append((y, scores[i]))
+                model.learn_one(x, y)
+        results = backtest(file, label_delay=label_delay, out=tmp_path / f"out-{label_delay}")
+        own = load(judgements_of(folder_of(results.folder, 0), 0))
+        assert list(zip(own["y"].tolist(), own["score"].tolist(), strict=True)) == expected
+
+
+def test_stability_by_hand() -> None:
+    # 3 selections of d = 4: {0, 1}, {0, 1}, {0, 2}; p = 1, 2/3, 1/3, 0
+    phi, low, high = nogueira([frozenset({0, 1}), frozenset({0, 1}), frozenset({0, 2})], 4)
+    variance = (3 / 2) * (2 / 9 + 2 / 9) / 4
+    assert phi == pytest.approx(1 - variance / (0.5 * 0.5))
+    assert phi is not None
+    assert low is not None
+    assert high is not None
+    assert low < phi < high
+    assert nogueira([frozenset(), frozenset()], 4) == (None, None, None)
+
+
+def test_decisions_are_judged_and_what_they_took(tmp_path: Path) -> None:
+    """Of a joint operator: as its flow's own predictions and snapshots say."""
+    topic_of(tmp_path / "instances", instances(1_000))
+    topics = {"predictions": "dir:live/predictions"}
+    file = flow(tmp_path, {"name": "etana", "warm_up": 60, "refit_every": 40}, emit={"every": 40, "final": True})
+    content = file.read_text().replace("[topics]", f'[topics]\npredictions = "{topics["predictions"]}"')
+    file.write_text(content)
+    run(Settings.load(file), checkpoint_seconds=0.2)
+    found = backtest(file, out=tmp_path / "out").variants[0]
+    lines = [
+        orjson.loads(line)
+        for path in sorted((tmp_path / "live" / "selections").glob("part-*.jsonl"))
+        for line in path.read_bytes().splitlines()
+    ]
+    newest = {snapshot["stream"]: snapshot for snapshot in lines}
+    assert set(found["streams"]) == set(newest) == {"s0", "s1"}
+    for stream, snapshot in newest.items():
+        own, told = found["streams"][stream]["measures"], snapshot["metrics"]
+        assert own["error"] == pytest.approx(told["error_rate"])
+        assert own["balanced_accuracy"] == pytest.approx(told["balanced_accuracy"])
+    predictions = [
+        orjson.loads(line)
+        for path in sorted((tmp_path / "live" / "predictions").glob("part-*.jsonl"))
+        for line in path.read_bytes().splitlines()
+    ]
+    used = [one["features_used"] for one in predictions if one["label"] is not None]
+    assert found["costs"]["features_used"] == pytest.approx(np.mean(used), rel=0.1)  # those without a label count there
+    assert found["costs"]["cost"] > 0
+
+
+def timeline(*sets: set[str]) -> Timeline:
+    made = Timeline("s")
+    for at, names in enumerate(sets):
+        entries = [{"feature": name, "weight": 1.0} for name in sorted(names)]
+        made.add({"version": 10 * (at + 1), "seen": 0, "ts": 0, "n_selected": len(names), "selected": entries})
+    return made
+
+
+def test_how_long_features_stay() -> None:
+    line = timeline({"a", "b"}, {"a", "c"}, {"a", "c"}, {"a", "d"})
+    # b stays 10, c 20; a 30 and d 0 are still there: at 10 one of three left (2/3), at 20 one of two (1/3)
+    assert half_life(line) == 20
+    found = steadiness(line, 10)
+    assert found["churn_per_1000"] == pytest.approx(1000 * 4 / 30)
+    assert found["ever_selected"] == 4
+
+
+def test_differences_between_variants() -> None:
+    rng = np.random.default_rng(5)
+    y = rng.choice([-1, 1], 4_000)
+    good = judged(y.tolist(), np.where(rng.random(4_000) < 0.9, y, -y).tolist())
+    alike = judged(y.tolist(), np.where(rng.random(4_000) < 0.9, y, -y).tolist())
+    bad = judged(y.tolist(), np.where(rng.random(4_000) < 0.8, y, -y).tolist())
+    errors = [summary(rows)["error"] for rows in (good, alike, bad)]
+    best = min((0, 1), key=lambda number: errors[number] or 0)
+    found = {difference.variant: difference for difference in differences([good, alike, bad], errors, best)}
+    assert not found[2].chance
+    assert found[2].low < found[2].error < found[2].high
+    assert found[1 - best].chance
+
+
+def test_the_interval_covers_the_truth_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(6)
+    covered = 0
+    for _ in range(200):
+        low, high, _ = bootstrap(rng.choice([-1.0, 0.0, 1.0], 900, p=[0.1, 0.7, 0.2]))
+        covered += low <= 0.1 <= high
+    assert 180 <= covered <= 199

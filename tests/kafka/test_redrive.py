@@ -1,0 +1,106 @@
+"""Dead letters on a broker: counted, and sent again in transactions, each once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sluiceway.errors import FlowError
+from sluiceway.topics import redrive_kafka
+from sluiceway.topics.redrive import Choice, Ledger
+from sluiceway.topics.redrive_kafka import LEDGER, MARK, redrive
+from sluiceway.topics.url import KafkaTopic
+from tests.support import Topics, produce
+from tests.support.flow import KafkaFlow, sluiceway
+from tests.support.kafka import read_committed
+
+GOOD = json.dumps({"x": {"a": 1.0}, "y": 1})
+BAD_LABEL, NOT_JSON = b'{"x":{"a":1.0},"y":"B"}', b"\xc3\xa4 no json"
+
+
+def nothing() -> None: ...
+
+
+def flow_with_dead_letters(topics: Topics, directory: Path) -> KafkaFlow:
+    flow = KafkaFlow(topics, directory, partitions=2)
+    sent: list[Any] = [(f"s{at % 7}", GOOD if at % 3 else BAD_LABEL) for at in range(40)]
+    produce(flow.bootstrap, flow.instances, [*sent, ("s1", NOT_JSON), ("s4", NOT_JSON)])
+    return flow
+
+
+def test_they_are_sent_again_each_once(
+    topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow = flow_with_dead_letters(topics, tmp_path)
+    flow.ends()
+    dead, to = (KafkaTopic(flow.bootstrap, flow.topic[role]) for role in ("dead_letters", "instances"))
+    before = read_committed(flow.bootstrap, to.name, [0, 1])
+
+    dry = redrive(dead, to, {}, Choice(frozenset()), dry=True, tick=nothing)
+    assert {name: tally.sent for name, tally in dry.classes.items()} == {"bad-label": 14, "not-json": 2}
+
+    class KilledError(BaseException):
+        pass
+
+    def killed(*_: object) -> None:
+        raise KilledError
+
+    monkeypatch.setattr(redrive_kafka, "BATCH", 5)
+    with monkeypatch.context() as patch:  # after the records were handed over, before the note of them
+        patch.setattr(Ledger, "dump", killed)
+        with pytest.raises(KilledError):
+            redrive(dead, to, {}, Choice(frozenset({"bad-label"})), dry=False, tick=nothing)
+    first = redrive(dead, to, {}, Choice(frozenset({"bad-label"})), dry=False, tick=nothing)
+    assert (first.sent, list(first.classes)) == (14, ["bad-label"])
+    rest = redrive(dead, to, {}, Choice(frozenset()), dry=False, tick=nothing)
+    assert (rest.classes["bad-label"].sent_before, rest.classes["not-json"].sent) == (14, 2)
+    assert redrive(dead, to, {}, Choice(frozenset()), dry=False, tick=nothing).sent == 0
+
+    after = read_committed(flow.bootstrap, to.name, [0, 1])
+    letters = read_committed(flow.bootstrap, dead.name, [0, 1])
+    for partition in (0, 1):
+        new = after[partition][len(before[partition]) :]
+        unused = [one for one in before[partition] if one.value in (BAD_LABEL, NOT_JSON)]
+        assert sorted((one.key, one.value) for one in new) == sorted((one.key, one.value) for one in unused)
+        marks = {dict(one.headers)[MARK] for one in new}
+        assert len(marks) == len(new)
+        assert all((mark or b"").startswith(b"%b/%d@" % (dead.name.encode(), partition)) for mark in marks)
+    assert any(name == LEDGER for one in letters[0] for name, _ in one.headers)
+
+    done = flow.run("--again", "--json")
+    assert done.code == 1, "all that was sent again is refused again"
+    assert json.loads(done.stdout)["dead_letters"]["bad-label"]["count"] == 14
+    held = redrive(dead, to, {}, Choice(frozenset()), dry=False, tick=nothing)
+    assert (held.sent, held.came_back) == (0, 16)
+    assert redrive(dead, to, {}, Choice(frozenset({"not-json"}), again=True), dry=False, tick=nothing).sent == 2
+
+    url = f"kafka://{flow.bootstrap}/{dead.name}"
+    told = json.loads(sluiceway("inspect", url, "--json").stdout)["dead_letters"]
+    assert {name: found["count"] for name, found in told["classes"].items()} == {"bad-label": 28, "not-json": 4}
+    assert told["others"] > 0
+    shown = sluiceway("inspect", url).stdout
+    assert "newest bad-label, offset " in shown
+    assert "records of `sluiceway redrive`" in shown
+
+
+def test_another_redrive_fences(topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flow = flow_with_dead_letters(topics, tmp_path)
+    flow.ends()
+    dead, to = (KafkaTopic(flow.bootstrap, flow.topic[role]) for role in ("dead_letters", "instances"))
+    read, calls = redrive_kafka._ledger, [0]
+
+    def ledger(entries: Any) -> Ledger:
+        calls[0] += 1
+        found = read(entries)
+        if calls[0] == 1:  # between fencing and sending
+            assert redrive(dead, to, {}, Choice(frozenset()), dry=False, tick=nothing).sent == 16
+        return found
+
+    monkeypatch.setattr(redrive_kafka, "_ledger", ledger)
+    with pytest.raises(FlowError, match=r"another redrive of kafka://.* has begun meanwhile"):
+        redrive(dead, to, {}, Choice(frozenset()), dry=False, tick=nothing)
+    sent = read_committed(flow.bootstrap, to.name, [0, 1])
+    assert sum(any(name == MARK for name, _ in one.headers) for part in sent.values() for one in part) == 16

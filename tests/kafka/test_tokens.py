@@ -1,0 +1,81 @@
+"""A flow that shows a token instead of a password: got from a token server by the Kafka client itself (OIDC)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AclOperation, ResourceType
+
+from tests.kafka.expected import assert_exact, instances
+from tests.kafka.test_rules import needed
+from tests.support import BrokerUnavailable, Topics, produce
+from tests.support.flow import OUTPUTS, KafkaFlow
+from tests.support.secure import AUDIENCE, Rights, SecureBroker
+from tests.support.tokens import CLIENT, CLIENT_SECRET, TokenServer
+
+TOKEN_SECONDS = 8.0
+
+
+@pytest.fixture
+def secure(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SecureBroker]:
+    broker = SecureBroker(tmp_path / "broker")
+    try:
+        broker.start()
+    except BrokerUnavailable as problem:
+        request.getfixturevalue("kafka")  # skips, or fails in CI
+        pytest.skip(str(problem))
+    yield broker
+    broker.kill()
+
+
+@pytest.mark.timeout(300)
+def test_tokens_are_fetched_shown_renewed_and_never_said(
+    secure: SecureBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLIENT_SECRET", CLIENT_SECRET)
+    topics = Topics(secure.bootstrap)
+    flow = KafkaFlow(topics, tmp_path, input={"stop": None})
+    flow.address = secure.address
+    Rights(secure).give(
+        *needed(flow.name, [(role, flow.topic[role]) for role in OUTPUTS]),
+        (ResourceType.TOPIC, flow.instances, AclOperation.READ),
+    )
+    sent = instances(60)
+    with TokenServer(AUDIENCE, TOKEN_SECONDS) as server:
+        flow.write(
+            kafka={
+                "security.protocol": "SASL_SSL",
+                "ssl.ca.location": str(secure.authority),
+                "sasl.mechanism": "OAUTHBEARER",
+                "sasl.oauthbearer.method": "oidc",
+                "sasl.oauthbearer.client.id": CLIENT,
+                "sasl.oauthbearer.client.secret": "${CLIENT_SECRET}",
+                "sasl.oauthbearer.token.endpoint.url": server.url,
+            }
+        )
+        with flow.start() as running:
+            running.until(lambda: bool(server.given))
+            produce(flow.bootstrap, flow.instances, sent[:30])
+            running.until(lambda: len(flow.out("predictions")) == 30, 120)
+            fetched, began = len(server.given), time.monotonic()
+            running.until(lambda: time.monotonic() > began + TOKEN_SECONDS and len(server.given) > fetched)
+            produce(flow.bootstrap, flow.instances, sent[30:])
+            running.until(lambda: len(flow.out("predictions")) == 60)
+            done = running.stop()
+        assert done.code == 0, done.stderr
+        assert_exact(flow, sent, end=False)
+
+        monkeypatch.setenv("CLIENT_SECRET", f"{CLIENT_SECRET}-not")
+        refused = flow.run()
+    assert server.refused
+    assert refused.code == 2
+    assert f"at {secure.address}: it does not accept this client" in refused.sentence
+    said = done.stdout + done.stderr + refused.stdout + refused.stderr
+    kept = b"".join(topics.everything(topic) for topic in (flow.state, *flow.topic.values()))
+    for secret in (CLIENT_SECRET, *server.given):
+        assert secret not in said
+        assert secret.encode() not in kept
+    print(refused.sentence)

@@ -1,0 +1,117 @@
+"""Avro, Protobuf and JSON with a real schema registry, and one that is away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import orjson
+import pytest
+
+from sluiceway.errors import ReopenError, SettingsError, UnreachableError
+from sluiceway.flows.settings import Settings
+from sluiceway.schemas.decode import Decoder
+from sluiceway.schemas.record_map import RecordMap
+from sluiceway.schemas.refusal import Refused
+from sluiceway.topics.registry import Registry
+from tests.registry.formats import AVRO, PROTO, avro, framed, protobuf
+from tests.schemas.polls import poll_of, rows_by_stream
+from tests.support.registry import SchemaRegistry
+
+ONE = {"id": "e-1", "ts": 1763251200250, "x": {"f3": -1.25, "shake.x": 0.5, "shake.y": 1.0}, "y": True}
+AWAY = "http://127.0.0.1:9"
+
+
+@pytest.fixture(scope="module")
+def avro_number(registry: SchemaRegistry) -> int:
+    return registry.register("visits-value", "AVRO", orjson.dumps(AVRO).decode())
+
+
+@pytest.fixture(scope="module")
+def proto_number(registry: SchemaRegistry) -> int:
+    return registry.register("readings-value", "PROTOBUF", PROTO)
+
+
+@pytest.fixture
+def as_json(registry: SchemaRegistry) -> Iterator[Registry]:
+    with Registry({"url": registry.url}) as made:
+        made.check()
+        yield made
+
+
+def test_avro(as_json: Registry, avro_number: int) -> None:
+    read = orjson.loads(as_json.as_json(framed(avro_number, avro(ONE))))
+    assert read["visit"] == {"id": "e-1", "at": "2025-11-16T00:00:00.250000+00:00"}
+    assert (read["f3"], read["f4"], read["shake"], read["ill"]) == (-1.25, None, {"x": 0.5, "y": 1.0}, True)
+
+
+def test_protobuf(as_json: Registry, proto_number: int) -> None:
+    read = orjson.loads(as_json.as_json(framed(proto_number, protobuf(ONE))))
+    assert read == {"id": "e-1", "at": "2025-11-16T00:00:00.250Z", "sensors": ONE["x"], "failed": True}
+    unlabelled = orjson.loads(as_json.as_json(framed(proto_number, protobuf({**ONE, "y": None}))))
+    assert "failed" not in unlabelled
+
+
+def test_json_and_what_is_in_no_registry(as_json: Registry, registry: SchemaRegistry) -> None:
+    schema = {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"}
+    number = registry.register("plain-value", "JSON", orjson.dumps(schema).decode())
+    value = orjson.dumps(ONE)
+    assert as_json.as_json(framed(number, value)) == value
+    assert as_json.as_json(value) == value
+
+
+def test_what_cannot_be_read_is_a_dead_letter(as_json: Registry, avro_number: int, proto_number: int) -> None:
+    for value, said in [
+        (framed(999_999, b"x"), "the registry has no schema 999999"),
+        (framed(avro_number, avro(ONE)[:-3]), "not as its schema says"),
+        (framed(avro_number, avro(ONE) + b"x"), "something follows it"),
+        (framed(proto_number, b"\x02\x20"), "which there is not"),
+        (framed(proto_number, b"\x02\x02\xff\xff"), "not as its schema says"),
+    ]:
+        with pytest.raises(Refused) as refused:
+            as_json.as_json(value)
+        assert refused.value.error_class == "bad-schema"
+        assert said in refused.value.message
+    infinite = avro({**ONE, "x": {**ONE["x"], "f3": float("nan")}})  # type: ignore[dict-item]
+    with pytest.raises(Refused) as refused:
+        as_json.as_json(framed(avro_number, infinite))
+    assert refused.value.message == "f3 is nan, not a finite number"
+
+
+def test_a_poll_of_all_kinds(as_json: Registry, avro_number: int) -> None:
+    record_map = RecordMap(label="ill", id="visit.id", time="visit.at")
+    decoder = Decoder(1, record_map=record_map, as_json=as_json.as_json)
+    values = [framed(avro_number, avro(ONE)), framed(999_999, b"x"), b'{"f3":1,"ill":0}', None, b""]
+    for _ in range(2):
+        batch = decoder.decode(poll_of(values))
+        [[first, second]] = rows_by_stream(batch).values()
+        assert (dict(first.x), first.y, first.ts, first.id) == (ONE["x"], 1, ONE["ts"], "e-1")
+        assert (dict(second.x), second.y) == ({"f3": 1.0}, -1)
+        assert [(one.value, one.error_class) for one in batch.dead_letters] == [
+            (values[1], "bad-schema"), (None, "tombstone"), (b"", "empty"),
+        ]  # fmt: skip
+
+
+def test_a_registry_that_is_away_stops_a_start_and_holds_up_a_lane(as_json: Registry, avro_number: int) -> None:
+    with Registry({"url": AWAY}) as away:
+        with pytest.raises(UnreachableError, match="no schema registry answers at http://127"):
+            away.check()
+        with pytest.raises(ReopenError, match="does not answer"):
+            Decoder(1, as_json=away.as_json).decode(poll_of([framed(avro_number, avro(ONE))]))
+
+
+def test_names_and_passwords_are_not_shown() -> None:
+    with Registry({"url": "http://me:secret@127.0.0.1:9"}) as away, pytest.raises(UnreachableError) as refused:
+        away.check()
+    assert "secret" not in str(refused.value)
+
+
+def test_settings_of_a_registry() -> None:
+    content = {
+        "flow": {"name": "f"},
+        "topics": {name: f"dir:{name}" for name in ("instances", "selections", "dead_letters")},
+        "operator": {"name": "ofs", "k": 2},
+    }
+    with pytest.raises(SettingsError, match="needs the registry's url"):
+        Settings.parse({**content, "registry": {}})
+    with pytest.raises(SettingsError, match=r"registry\.timeout"):
+        Settings.parse({**content, "registry": {"url": AWAY, "timeout": [1]}})
