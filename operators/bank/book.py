@@ -65,6 +65,13 @@ def name_of(book: Book, number: int) -> str:
 @kernel
 def number_of(book: Book, address: np.uint64, key: int, text: NDArray[np.uint8], at: int, size: int) -> int:
     """Of the name that stands in the text; entered if it is new, for which there is room."""
+    number = number_or_place(book, address, text, at, size)
+    return number if number >= 0 else enter(book, ~number, address, key, text, at, size)
+
+
+@kernel
+def number_or_place(book: Book, address: np.uint64, text: NDArray[np.uint8], at: int, size: int) -> int:
+    """Of the name that stands in the text; ~place of the table where it is to be entered, if it is new."""
     entries, letters, table = book.entry, book.letters, book.table
     mask = np.uint64(len(table) - 1)
     place = address & mask
@@ -76,9 +83,18 @@ def number_of(book: Book, address: np.uint64, key: int, text: NDArray[np.uint8],
             if same(spelt, wanted, size):
                 return int(number)
         place = (place + np.uint64(1)) & mask
+    return ~np.int64(place)
+
+
+@kernel
+def enter(
+    book: Book, place: int, address: np.uint64, key: int, text: NDArray[np.uint8], at: int, size: int
+) -> int:
+    """The number of a new name, with its place in the table. There is room for it."""
+    entries, letters = book.entry, book.letters
     number = book.counts[ENTRIES]
     start = book.counts[LETTERS]
-    table[place] = number + 1
+    book.table[place] = number + 1
     entries[number].address = address
     entries[number].key = key
     entries[number].at = start

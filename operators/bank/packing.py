@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sluiceway.compiling import kernel
 from sluiceway.operators.bank.arena import NO_ROOM, Arena, give_block, give_run, room_for, take_block, take_run
 from sluiceway.operators.bank.block import address_of, fill_index, key_of, name_of, since_of, weight_of
-from sluiceway.operators.bank.book import Book, number_of
+from sluiceway.operators.bank.book import Book, enter, number_or_place
 from sluiceway.operators.bank.queue import queue_words
 from sluiceway.operators.bank.rows import TOUCHED
 from sluiceway.operators.bank.seen import KEYS, NAMES, NO_FEATURES, room_for_seen, seen_words, table_of_seen
@@ -29,7 +29,7 @@ from sluiceway.operators.kernels.head import HEAD
 from sluiceway.operators.kernels.sparse.features_seen import refill
 from sluiceway.schemas.feature_key import key_of_name
 from sluiceway.schemas.name_hash import address_of_name
-from sluiceway.schemas.swar import pointer_to
+from sluiceway.schemas.swar import load_word, pointer_to, store_word
 
 _TRANSIENT = {
     "moves", "logged", "all_moved", "open", "block", "room", "extra", "extra_room", "snapshot", "flags",
@@ -121,8 +121,9 @@ def _put_names(numbers: NDArray[np.int32], count: int, book: Book, out: NDArray[
         sizes[2 * at + i] = size
         if to + size + 8 > len(octets):
             return NO_ROOM
-        for c in range(size):
-            octets[to + c] = letters[source + c]
+        spelt, written = pointer_to(letters) + source, pointer_to(octets) + to
+        for c in range(0, size, 8):  # up to seven bytes too many, which the next name or the end writes over
+            store_word(written + c, load_word(spelt + c))
         to += size
     while to % 8 != 0:
         octets[to] = 0
@@ -291,7 +292,10 @@ def _get_names(
         size = int(sizes[2 * at + i])
         letters = pointer_to(text) + place
         address = address_of_name(letters, size, secret_1, secret_2)
-        numbers[i] = number_of(book, address, key_of_name(letters, size), text, place, size)
+        number = number_or_place(book, address, text, place, size)
+        if number < 0:  # only now is its key worth going through its letters for
+            number = enter(book, ~number, address, key_of_name(letters, size), text, place, size)
+        numbers[i] = number
         place += size
     return (place + 7) // 8
 
