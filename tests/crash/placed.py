@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from sluiceway.flows.lane_run import Attempt
 from sluiceway.flows.worker import Worker
 from sluiceway.topics import directory_store
 from sluiceway.topics.directory_store import DirectoryLane
@@ -52,7 +53,7 @@ class Placed:
     with both:
         committed   right after the commit, before the lane knows
         soon        up to 30 ms after it
-        one-lane    all lanes of the process but one have committed
+        one-lane    all lanes of the process but one have committed, or are done with their run
         end         `committed` of a commit with final snapshots
     Any of them with `final-` before it is about a commit with final snapshots, with `first-` about the one in which a
     lane notes where its directories begin.
@@ -75,6 +76,7 @@ class Placed:
         self._came = 0
         self._commits = 0
         self._lanes: set[int] = set()
+        """That commit in this process."""
         self._committed_since: set[int] | None = None
         """By the other lanes, once one is held."""
         self._changed = threading.Condition()
@@ -83,6 +85,7 @@ class Placed:
     def patch(self) -> None:
         wrap(Worker, "_gained", self._around_gained)
         wrap(Worker, "_lost", self._around_lost)
+        wrap(Attempt, "_open", self._around_attempt)
         for lane in (KafkaLane, DirectoryLane):
             wrap(lane, "open", self._around_open)
             wrap(lane, "commit", self._around_commit)
@@ -140,12 +143,25 @@ class Placed:
 
     def _around_lost(self, original: Any) -> Any:
         def lost(worker: Any, lane: int, thrown_out: bool) -> None:
-            with self._changed:
-                self._lanes.discard(lane)
-                self._changed.notify_all()
+            self._leave_out(lane)
             original(worker, lane, thrown_out)
 
         return lost
+
+    def _around_attempt(self, original: Any) -> Any:
+        def opened(attempt: Any, store: Any) -> Any:
+            found = original(attempt, store)
+            if found.ended:
+                self._leave_out(attempt.lane)
+            return found
+
+        return opened
+
+    def _leave_out(self, lane: int) -> None:
+        """It will commit nothing more here."""
+        with self._changed:
+            self._lanes.discard(lane)
+            self._changed.notify_all()
 
     # -- a commit ------------------------------------------------------------------------------------------------
 
@@ -167,6 +183,8 @@ class Placed:
                 if self._committed_since is not None:
                     self._committed_since.add(lane._lane)
                     self._changed.notify_all()
+            if final:
+                self._leave_out(lane._lane)
 
         return commit
 

@@ -37,7 +37,7 @@ def test_little_memory(crowded: World, crash_full: bool, tmp_path: Path, watched
     flow = watched(crowded.flow("little memory", tmp_path))
     random_ = random.Random(21)
     for number in range(8 if crash_full else 2):
-        die_after_a_while(flow, flow.start(How(pace=40, rhythm=number)), random_, longest=0.6)
+        die_after_a_while(flow, flow.start(How(pace=20, rhythm=number)), random_, longest=0.6)
     if crash_full:
         die_placed(flow, placed_everywhere(crowded, 1, seed=22), seed=22)
     flow.finish()
