@@ -84,7 +84,10 @@ SELECTING = Selecting()
 
 
 def model_settings(settings: Settings) -> dict[str, Any]:
-    """The settings that a model depends on, wherever its instances come from."""
+    """The settings that a model depends on, wherever its instances come from.
+
+    Features are known by their names, so `input.map` is none of them: it may be mended while a flow goes on.
+    """
     return {
         "operator": settings.operator.name,
         "state_version": settings.operator_class.STATE_VERSION,
@@ -95,7 +98,6 @@ def model_settings(settings: Settings) -> dict[str, Any]:
         "classes": settings.input.classes,
         "target_type": settings.input.target_type,
         "feature_names": settings.input.feature_names,
-        "map": None if settings.input.map is None else settings.input.map.model_dump(),
         "window": None if settings.window is None else settings.window.model_dump(),
     }
 

@@ -177,6 +177,50 @@ def test_what_comes_back_is_held_back(tmp_path: Path, call: Call) -> None:
     assert "5 records sent" in call("redrive", url, "--to", to, "--again").stdout
 
 
+@pytest.mark.parametrize(
+    ("record", "mended"),
+    [
+        ({"stream": "s", "x": {"a": 1.0}, "y": "B"}, {"classes": ["B", "M"]}),
+        ({"stream": "s", "age": 61, "ill": True}, {"map": {"label": "ill"}}),
+        ({"stream": "s", "age": 61, "ill": "no"}, {"map": {"label": "ill"}, "classes": ["no", "yes"]}),
+    ],
+    ids=["classes", "map", "both"],
+)
+def test_a_mended_flow_learns_what_it_refused(
+    tmp_path: Path, call: Call, record: dict[str, Any], mended: dict[str, Any]
+) -> None:
+    """Dead letters alone, then the flow's file is mended, and they are sent again: nothing was learnt before."""
+    flow(tmp_path, [record] * 30, partitions=2, input={"max_dead_letters": 20})
+    assert sluiceway("run", "flow.toml", cwd=tmp_path).code == 1
+    given = {**FLOW, "input": {"stop": "end", "classes": mended.get("classes")}}
+    if "map" in mended:
+        given["input.map"] = mended["map"]
+    (tmp_path / "flow.toml").write_text(toml(given))
+    assert call("redrive", f"dir:{tmp_path}/dead", "--to", f"dir:{tmp_path}/in").code == 0
+    assert call("check", tmp_path / "flow.toml").code == 0
+    done = sluiceway("run", "flow.toml", "--again", cwd=tmp_path)
+    assert done.code == 0, done.stderr
+    learnt = [lines(tmp_path, "out", partition)[-1]["version"] for partition in (0, 1)]
+    assert learnt == [15, 15]
+    assert call("backup", tmp_path / "flow.toml", tmp_path / "backup").code == 0
+    (tmp_path / "flow.toml").write_text(toml({**given, "operator": {"name": "ofs", "k": 2}}))
+    assert "was made with params" in call("check", tmp_path / "flow.toml").sentence, "from then on they must stay"
+
+
+def test_a_map_is_mended_while_a_flow_goes_on(tmp_path: Path) -> None:
+    """What models know of features is their names."""
+    tables: dict[str, Any] = {"input.map": {"label": "ill"}}
+    flow(tmp_path, [{"stream": "s", "age": 61, "ill": True}] * 10, **tables)
+    assert sluiceway("run", "flow.toml", cwd=tmp_path).code == 0
+    with (tmp_path / "in" / "part-00000.jsonl").open("a") as file:
+        file.write(json.dumps({"stream": "s", "person": {"age": 61}, "state": {"ill": True}}) + "\n")
+    mended = {"label": "state.ill", "features": "person"}
+    (tmp_path / "flow.toml").write_text(toml({**FLOW, "input.map": mended}))
+    assert sluiceway("run", "flow.toml", "--again", cwd=tmp_path).code == 0
+    last = lines(tmp_path, "out")[-1]
+    assert (last["version"], [one["feature"] for one in last["selected"]]) == (11, ["age"])
+
+
 @pytest.mark.parametrize("left", [0, 1, 2, 3])
 def test_interrupted_it_goes_on(
     url: str, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch, left: int
