@@ -65,7 +65,7 @@ def build(settings: Settings | Path | str) -> Dataflow:
         raise_problems(process)
         dead_letters.refuse_too_many(settings.flow.name, settings.verb)
 
-    return dataflow(settings, process, SELECTING.decode(settings, around), SELECTING, tell)
+    return dataflow(settings, process, SELECTING.decode(settings, around, progress), SELECTING, tell)
 
 
 def dataflow(

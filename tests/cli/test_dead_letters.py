@@ -140,7 +140,8 @@ def test_inspect_shows_classes(url: str, call: Call) -> None:
     assert {name: found["count"] for name, found in told["classes"].items()} == {"bad-label": 3, "bad-feature": 2}
     newest = told["classes"]["bad-feature"]["newest"]
     assert json.loads(newest["value"]) == NO_NUMBER
-    assert (newest["topic"], newest["message"]) == ("in", 'feature "a" is the string "?", not a finite number')
+    message = 'feature "a" is the string "?", not a finite number: [input.map] takes texts'
+    assert (newest["topic"], newest["message"]) == ("in", message)
     shown = call("inspect", url).stdout
     assert "newest bad-feature, offset" in shown
 

@@ -219,6 +219,7 @@ def _report(settings: Settings, outcome: Outcome, progress: Progress) -> dict[st
         "outcome": outcome.name.lower(),
         "records": progress.records,
         "seconds": round(progress.seconds, 3),
+        "warnings": progress.warnings,
         "dead_letters": {name: asdict(one) for name, one in sorted(progress.dead_letters.classes.items())},
     }
 
