@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 
+from sluiceway.flows.dead_letters import DeadLetters, Limit
+from sluiceway.schemas import encode
+from sluiceway.schemas.lane import DeadLetter, RawPoll
 from sluiceway.topics import redrive_files
 from sluiceway.topics.directory import create_directory_topic
 from sluiceway.topics.url import DirectoryTopic
 from tests.cli.calling import Call, Terminal
-from tests.support.flow import sluiceway, toml
+from tests.support.flow import Running, sluiceway, toml
 
 FLOW: dict[str, dict[str, Any]] = {
     "flow": {"name": "f"},
@@ -102,6 +105,49 @@ def test_too_many_stop_the_flow_after_a_commit(tmp_path: Path, most: float) -> N
     assert rest.code == 0, rest.stderr
     assert len(lines(tmp_path, "dead")) == 1000
     assert lines(tmp_path, "out")[-1]["seen"] == 3000
+
+
+def test_the_window_is_of_records_and_the_report_comes_all_the_same(tmp_path: Path) -> None:
+    """All come in one poll."""
+    flow(tmp_path, [GOOD, NO_NUMBER] * 150, input={"max_dead_letters": 0.3, "dead_letter_window": 100})
+    done = sluiceway("run", "flow.toml", "--json", cwd=tmp_path)
+    assert done.code == 1
+    assert "because 50 of the last 100 records of partition 0 are dead letters" in done.sentence
+    told = json.loads(done.stdout)
+    assert (told["outcome"], told["dead_letters"]["bad-feature"]["count"]) == ("too-many-dead-letters", 150)
+
+
+@pytest.mark.parametrize(
+    ("records", "most", "said"),
+    [
+        ("d" * 60 + "." * 240, 0.5, "60 of the last 100"),
+        ("." * 100 + "d" * 31 + "." * 169, 0.3, "31 of the last 100"),
+        ("d" * 5 + "." * 295, 4, "5 of the last 5"),
+        ("d..." * 75, 0.25, None),
+        ("d" * 99, 0.5, None),
+        ("." * 250 + "d" * 50, 50, None),
+    ],
+)
+@pytest.mark.parametrize("poll", [1, 7, 300])
+def test_a_window_wherever_polls_end(records: str, most: float, said: str | None, poll: int) -> None:
+    counted = DeadLetters(Limit(most, 100))
+    for start in range(0, len(records), poll):
+        part = range(start, min(start + poll, len(records)))
+        letters = [DeadLetter(at, None, b"", "bad-x", "", "decode") for at in part if records[at] == "d"]
+        values: list[bytes | None] = [b""] * len(part)
+        following = range(part.start + 1, part.stop + 1)
+        raw = RawPoll(0, part.start, part.stop, False, [None] * len(part), values, part, following)
+        counted.note(raw, [encode.dead_letter(letter, "in", 0) for letter in letters])
+    assert counted.too_many == (None if said is None else f"{said} records of partition 0 are dead letters")
+
+
+def test_nothing_but_dead_letters_is_a_failure_of_a_flow_that_is_stopped_too(tmp_path: Path) -> None:
+    flow(tmp_path, [BENIGN] * 5, input={"stop": None})
+    with Running("run", "flow.toml", "--checkpoint-every", "0.1", cwd=tmp_path) as running:
+        running.until(lambda: (tmp_path / "dead" / "part-00000.jsonl").exists() and len(lines(tmp_path, "dead")) == 5)
+        done = running.stop()
+    assert done.code == 1
+    assert done.sentence.startswith("f: nothing was learnt, every record that was read became a dead letter")
 
 
 def test_few_enough_do_not_stop_it(tmp_path: Path) -> None:

@@ -292,6 +292,8 @@ def test_an_id_that_is_never_there(tmp_path: Path) -> None:
     topics: dict[str, str | None] = {name: f"dir:{name}" for name in TOPICS}
     settings(tmp_path, topics, input={"stop": "end"}, join={"unlabelled": "dead-letters", "max_waiting": 5})
     done = sluiceway("join", "flow.toml", "--json", cwd=tmp_path)
+    assert done.code == 1
+    assert done.sentence.startswith("f-join: nothing was joined, every record of instances that was read became a dead")
     sentence = "none of the first 3 records has an id at input.map.id = 'id'; they have order, x, x.a"
     assert orjson.loads(done.stdout)["warnings"] == [sentence]
     assert f"f-join: {sentence}" in done.stderr
