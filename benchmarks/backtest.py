@@ -69,8 +69,8 @@ def _decodings() -> Iterator[list[int]]:
     found: list[int] = []
     decode = Selecting.decode
 
-    def counting(selecting: Selecting, settings: Any, around: Any) -> Callable[[Any], Any]:
-        inner = decode(selecting, settings, around)
+    def counting(selecting: Selecting, *about: Any) -> Callable[[Any], Any]:
+        inner = decode(selecting, *about)
 
         def counted(poll: Any) -> Any:
             found.append(len(poll.values))

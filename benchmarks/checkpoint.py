@@ -17,6 +17,7 @@ import orjson
 from benchmarks.measure import Result, cpu_seconds, median
 from sluiceway.flows.preflight import look_around
 from sluiceway.flows.process import belongs_to, open_store
+from sluiceway.flows.progress import Progress
 from sluiceway.flows.select import SELECTING
 from sluiceway.flows.settings import Settings
 from sluiceway.operators.stages.bank_lane import BankLane
@@ -50,7 +51,7 @@ class OneLane:
             }
         )
         self._around = look_around(self._settings, create=True)
-        self._decode = SELECTING.decode(self._settings, self._around)
+        self._decode = SELECTING.decode(self._settings, self._around, Progress())
         self._rng = np.random.default_rng(5)
         self._names = [f"feature-{number:03d}" for number in range(FEATURES)]
         self._at = 0

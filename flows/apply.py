@@ -133,8 +133,10 @@ class Applying:
 
         return open_joined
 
-    def decode(self, settings: Settings, around: Surroundings) -> Callable[[RawPoll], tuple[RawPoll, LaneBatch]]:
-        decode_poll = decoding(settings, around)
+    def decode(
+        self, settings: Settings, around: Surroundings, progress: Progress
+    ) -> Callable[[RawPoll], tuple[RawPoll, LaneBatch]]:
+        decode_poll = decoding(settings, around, progress)
         return lambda poll: (poll, decode_poll(poll))
 
     def processor(self, settings: Settings, around: Surroundings) -> Callable[[int, Restored], Processor]:

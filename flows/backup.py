@@ -40,10 +40,12 @@ def read_all(reached: Reached, step: Callable[[], None]) -> Copy:
         raise SettingsError(f"{reached.flow!r} has no state yet: nothing was ever committed to {reached.state}")
     runs = [contents.run for contents in lanes if contents.run is not None]
     run = max(runs, key=lambda each: each.number, default=None)
-    for one, other in pairwise(commits):
+    # a lane that has learnt nothing may still be of settings that were mended since
+    learnt = [contents.commit for contents in lanes if contents.commit is not None and contents.streams]
+    for one, other in pairwise(learnt):
         if first_difference(one.belongs_to, other.belongs_to) is not None:
             raise FlowError(f"{reached.state} has lanes of flows with other settings: it cannot be copied")
-    return Copy([replace(contents, run=run) for contents in lanes], commits[0].belongs_to)
+    return Copy([replace(contents, run=run) for contents in lanes], (learnt or commits)[0].belongs_to)
 
 
 def backup(reached: Reached, directory: Path, step: Callable[[], None]) -> Manifest:

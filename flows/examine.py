@@ -18,6 +18,7 @@ from sluiceway.topics.kafka_store import KafkaStore
 from sluiceway.topics.kafka_writer import TransactionalWriter
 from sluiceway.topics.members import SHARED, SUFFIX
 from sluiceway.topics.offsets import WHAT_FOR
+from sluiceway.topics.registry import check_registry
 from sluiceway.topics.url import DirectoryTopic, KafkaTopic
 
 _Found = TypeVar("_Found")
@@ -48,6 +49,15 @@ class Findings:
 def examine(settings: Settings, work: Work, *, create: bool) -> Findings:
     """With `create`, as `run --create-topics` would find it."""
     found = Findings()
+    _look_at_topics(settings, work, found, create=create)
+    registry = settings.registry
+    if registry is not None:
+        _try(found, lambda: check_registry(registry))
+    return found
+
+
+def _look_at_topics(settings: Settings, work: Work, found: Findings, *, create: bool) -> None:
+    """And, if they are there, at all that follows from them."""
     if any(isinstance(topic, KafkaTopic) for topic in (*settings.outputs.values(), settings.source)):
         found.missing = _try(found, lambda: missing_topics(settings)) or []
     around = None
@@ -56,7 +66,7 @@ def examine(settings: Settings, work: Work, *, create: bool) -> Findings:
         if found.missing:
             found.would_create = around is not None or _would_create(settings)
     if around is None:
-        return found
+        return
     found.lanes = around.lanes
     _try(found, lambda: work.reader(settings, around, Progress()))
     _look_at_sizes(settings, around, found)
@@ -64,7 +74,6 @@ def examine(settings: Settings, work: Work, *, create: bool) -> Findings:
         _look_at_rights(settings, around, work, found)
     if not found.problems and (isinstance(settings.state, DirectoryTopic) or around.state is not None):
         _try(found, lambda: _look_at_state(settings, around, work, found))
-    return found
 
 
 def _try(found: Findings, step: Callable[[], _Found]) -> _Found | None:

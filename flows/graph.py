@@ -65,7 +65,7 @@ def build(settings: Settings | Path | str) -> Dataflow:
         raise_problems(process)
         dead_letters.refuse_too_many(settings.flow.name, settings.verb)
 
-    return dataflow(settings, process, SELECTING.decode(settings, around), SELECTING, tell)
+    return dataflow(settings, process, SELECTING.decode(settings, around, progress), SELECTING, tell)
 
 
 def dataflow(
@@ -102,7 +102,7 @@ def _process(item: Item, decoded: Any) -> Any:
     assert item.attempt.opened is not None
     processor = item.attempt.opened.processor
     output = processor.process(decoded)
-    item.attempt.dead_letters.note(item.attempt.lane, len(item.content.values), output.dead_letters)
+    item.attempt.dead_letters.note(item.content, output.dead_letters, getattr(item.content, "side", 0))
     output.records = len(item.content.values)
     return output, processor.changes() if item.barrier else None
 

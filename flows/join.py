@@ -21,19 +21,20 @@ import orjson
 
 from sluiceway.errors import FlowError, SettingsError
 from sluiceway.flows.join_section import JoinSection
+from sluiceway.flows.map_section import MapSection
 from sluiceway.flows.pair_reader import PairPoll, PairReader
 from sluiceway.flows.parts import Opening, OpenReader, Processor
 from sluiceway.flows.preflight import Surroundings
 from sluiceway.flows.progress import Progress
 from sluiceway.flows.rewritten import rewritten
 from sluiceway.flows.settings import MAX_NAME, FlowSection, Settings
+from sluiceway.flows.watched_paths import WatchedPaths
 from sluiceway.operators.stages.lane import damaged
 from sluiceway.operators.stages.pairs import GIVEN_UP, INSTANCES, LABELS, SIDES, Half, Late, Pairs, Side
 from sluiceway.operators.stages.pieces import Pieces, readable
 from sluiceway.schemas import encode
-from sluiceway.schemas.judge import text_of_id
+from sluiceway.schemas.judge import listed, text_of_id
 from sluiceway.schemas.lane import LaneOutput, OutRecord, RawPoll
-from sluiceway.schemas.mapped_judge import members_of
 from sluiceway.schemas.paths import find, place
 from sluiceway.schemas.record_map import RecordMap
 from sluiceway.schemas.refusal import Refused, StreamNaming, kind, refuse_unreadable
@@ -148,8 +149,19 @@ class JoiningWork:
 
         return open_pairs
 
-    def decode(self, settings: Settings, around: Surroundings) -> Callable[[RawPoll], RawPoll]:
-        return lambda poll: poll
+    def decode(self, settings: Settings, around: Surroundings, progress: Progress) -> Callable[[RawPoll], RawPoll]:
+        assert isinstance(settings, JoinSettings)
+        watches = watched_paths(settings, progress)
+
+        def look(poll: RawPoll) -> RawPoll:
+            if isinstance(poll, PairPoll):
+                watches[poll.side].look(poll)
+            if poll.end:
+                for watch in watches:
+                    watch.end()
+            return poll
+
+        return look
 
     def processor(self, settings: Settings, around: Surroundings) -> Callable[[int, Restored], Processor]:
         assert isinstance(settings, JoinSettings)
@@ -157,6 +169,18 @@ class JoiningWork:
 
 
 JOINING = JoiningWork()
+
+
+def watched_paths(settings: JoinSettings, progress: Progress) -> tuple[WatchedPaths, WatchedPaths]:
+    """Of instances: the id's, without which none gets its label, and all others of the map that the flow's file names.
+    Of labels: the time's, if it is named. A label without its id is a dead letter that says so."""
+    given = settings.input.map or MapSection()
+    paths = {"id": given.id, **given.model_dump(include=given.model_fields_set & {"time", "stream"})}
+    times = settings.joining.model_dump(include=settings.joining.model_fields_set & {"time"})
+    instances = {f"input.map.{name}": path for name, path in paths.items() if path is not None}
+    labels = {f"join.{name}": path for name, path in times.items()}
+    name, as_json, warnings = settings.flow.name, settings.plan.as_json, progress.warnings
+    return WatchedPaths(name, instances, as_json, warnings), WatchedPaths(name, labels, as_json, warnings)
 
 
 def _paths(settings: JoinSettings) -> tuple[RecordMap, RecordMap]:
@@ -402,8 +426,13 @@ class Joiner:
             elif self._keeps_unlabelled:
                 self._write(half, half.offset, put)
             else:
-                came = f"no label came for the instance {half.id!r} in time" if half.id else "it has no id, so no label"
+                came = f"no label came for the instance {half.id!r} in time" if half.id else self._no_id(half)
                 self._refuse(side, Refused("unlabelled", came), half.offset, half.key, half.value, put)
+
+
+    def _no_id(self, half: Half) -> str:
+        members = _members(self._parse(half.value))
+        return f"it has no id at {self._paths[INSTANCES].id} (input.map.id), so no label: {members}"
 
 
 def _put(output: JoinedOutput, carries: str, record: OutRecord) -> None:
@@ -411,4 +440,4 @@ def _put(output: JoinedOutput, carries: str, record: OutRecord) -> None:
 
 
 def _members(record: dict[str, Any]) -> str:
-    return f"it has {', '.join(members_of(record)) or 'no members'}"
+    return f"it has {listed(record)}"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import orjson
 
-from sluiceway.errors import SettingsError
+from sluiceway.errors import FlowError, SettingsError
 from sluiceway.flows.memory import memory_of
 from sluiceway.flows.parts import Parts
 from sluiceway.flows.preflight import Surroundings
@@ -25,7 +26,7 @@ from sluiceway.topics.offsets import Offsets
 from sluiceway.topics.reader import resolve_bounds
 from sluiceway.topics.state_records import RunRecord
 from sluiceway.topics.state_topic import Follower, StateTopic
-from sluiceway.topics.store import BelongsTo, Glance, Wanted, first_difference, other_models
+from sluiceway.topics.store import BelongsTo, Glance, Wanted, other_models, refuse_changed
 from sluiceway.topics.url import DirectoryTopic, KafkaTopic, Topic
 from sluiceway.wording import counted
 
@@ -151,10 +152,12 @@ def refuse_other_models(settings: Settings, store: Store, glances: Sequence[Glan
             if glance.commit is None:
                 refuse_lost(store.topic, lane, store.offsets)
         if glance.commit is not None:
-            difference = first_difference(glance.commit.belongs_to, store.belongs_to)
-            if difference is not None:
-                name = str(store) if isinstance(store, DirectoryStore) else str(store.topic)
-                raise SettingsError(str(other_models(name, settings.flow.name, *difference)))
+            name = str(store) if isinstance(store, DirectoryStore) else str(store.topic)
+            found, wanted, holds = glance.commit.belongs_to, store.belongs_to, partial(store.holds_streams, lane)
+            try:
+                refuse_changed(name, settings.flow.name, found, wanted, holds)
+            except FlowError as problem:
+                raise SettingsError(str(problem)) from None
 
 
 def _refuse_shared(settings: Settings, topic: StateTopic, glance: Glance) -> None:

@@ -88,6 +88,8 @@ class Progress:
     waiting: dict[int, str] = field(default_factory=dict)
     """By lane, what it waits for besides its own input."""
     dead_letters: DeadLetters = field(default_factory=DeadLetters)
+    warnings: list[str] = field(default_factory=list)
+    """What was said of the input besides."""
     opening: set[int] = field(default_factory=set)
     """Lanes whose state is being restored."""
     failing: dict[int, float] = field(default_factory=dict)

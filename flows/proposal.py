@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import NoneType
 from typing import Any
 
 from sluiceway.errors import SettingsError
+from sluiceway.operators import registry
+from sluiceway.schemas.array_names import ArrayNames
+from sluiceway.schemas.batch import MAX_FEATURES_PER_INSTANCE
+from sluiceway.schemas.judge import Judge
+from sluiceway.schemas.refusal import Refused, StreamNaming
 
 Record = dict[str, Any]
 
-_LABELS = ("y", "label", "target", "class", "diagnosis", "outcome", "result", "fraud", "spam", "churn", "failed", "ill")
+_LABELS = (
+    "y", "label", "target", "class", "diagnosis", "outcome", "result", "fraud", "spam", "churn", "failed", "ill",
+    "species", "category",
+)  # fmt: skip
 _IDS, _TIMES = ("id", "uuid", "key"), ("ts", "time", "timestamp", "at", "date", "ts_ms")
 _NEGATIVE = ("0", "-1", "b", "benign", "f", "false", "good", "ham", "healthy", "n", "neg", "negative", "no", "normal")
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?")
@@ -21,7 +31,13 @@ _WORD = re.compile(r"[\w:./-]{1,64}")
 _ENVELOPES = ("payload.after", "after", "payload", "data", "features", "x")
 """Where features are looked for, if there is such an object."""
 _MOST_TEXTS = _MOST_CLASSES = 20
+_MANY = 200
+"""Records of a topic that are looked at: with fewer it is a small one."""
 _DENSE = 0.9
+_UNEVEN = 10
+"""So many times as large as the others', and values are on scales of their own."""
+_GROWING = 0.25
+"""So many of the names come only in the second half of the records: there will be more."""
 
 
 @dataclass(slots=True)
@@ -38,6 +54,18 @@ class _Leaf:
     def is_text(self) -> bool:
         return any(type(value) is str for value in self.values)
 
+    @property
+    def is_continuous(self) -> bool:
+        """Numbers that are no classes."""
+        numbers = {value for value in self.values if type(value) in (int, float)}
+        return len(numbers) > _MOST_CLASSES or any(value != int(value) for value in numbers)
+
+    @property
+    def size(self) -> float:
+        """Root mean square of its numbers."""
+        numbers = [float(value) for value in self.values if type(value) in (int, float)]
+        return math.sqrt(sum(number * number for number in numbers) / len(numbers)) if numbers else 0.0
+
 
 @dataclass(slots=True)
 class Proposal:
@@ -50,10 +78,15 @@ class Proposal:
     """The label's path."""
     labelled: bool = False
     map: dict[str, Any] = field(default_factory=dict)
-    columns: dict[str, Any] = field(default_factory=dict)
-    """Of a table: what its columns are, as a map would say it."""
+    columns: dict[str, Any] | None = None
+    """Of a file whose rows `sluiceway produce` makes instances of: what its columns are, as a map would say it."""
+    bounded: bool = False
+    """What there is in a file comes to an end."""
+    every: int = 1000
+    stream: str | None = None
     scale: str = "l2"
     operator: str = "ofs"
+    why: str = "keeps k features of instances with labels"
     k: int = 10
     remarks: list[str] = field(default_factory=list)
 
@@ -63,36 +96,89 @@ class Proposal:
             self.classes.sort(key=lambda name: str(name) != first)
 
 
-def propose(records: Sequence[Record], label: str | None = None, *, in_table: bool = False) -> Proposal:
-    """`label`: its path, if it is known. Rows of a table become instances by `sluiceway produce`, without a map."""
+def propose(
+    records: Sequence[Record], label: str | None = None, *, in_file: bool = False, keys: Sequence[bytes | None] = ()
+) -> Proposal:
+    """`label`: its path, if it is known; `keys`: of the messages. The rows of a file that are plain tables become
+    instances by `sluiceway produce`; others are sent as they are, and mapped."""
     if not records:
         raise SettingsError("there are no records to look at")
-    made = Proposal(len(records))
+    made = Proposal(len(records), bounded=in_file)
     leaves = _leaves(records)
-    made.native = not in_table and all(type(one.get("x")) in (dict, list) for one in records)
-    if made.native:
-        root, others = "x", leaves
-    else:
-        root = next((path for path in _ENVELOPES if any(type(_at(one, path)) is dict for one in records)), "")
-        others = leaves
-    found = label or ("y" if made.native else _label(others))
+    root = next((path for path in _ENVELOPES if any(type(_at(one, path)) is dict for one in records)), "")
     if label is not None and label not in leaves:
         raise SettingsError(f"no record has {label!r}; they have {', '.join([*leaves][:20])}")
-    made.label, made.labelled = found, found in leaves
-    if found in leaves:
+    found = label or _label(leaves, root, made.records)
+    if found in leaves and leaves[found].is_continuous:
+        such = next(value for value in leaves[found].values if type(value) in (int, float) and value not in (0, 1))
+        said = f"{found} holds numbers such as {such:g}, which are no classes, and instances are learnt by classes"
+        if label is not None:
+            raise SettingsError(f"{said}: name a member of few values with --label")
+        made.remarks.append(said)
+        found = None
+    made.label, made.labelled = found, found is not None
+    if found is not None:
         _classes(made, found, leaves[found])
-    if not made.native:
-        _map(made, leaves, root, found)
-    if in_table:
+    _map(made, leaves, root, found)
+    inside = {path: leaf for path, leaf in leaves.items() if not root or path.startswith(f"{root}.")}
+    none = {*map(str, made.map.values()), *(f"{root}.{name}" if root else name for name in made.map.get("exclude", ()))}
+    features = {path: leaf for path, leaf in inside.items() if path not in none}
+    if _is_native(made, records):
+        made.native, made.map = True, {}
+    elif in_file and _is_table(made, records, features):
         made.native, made.columns, made.map = True, made.map, {}
-    inside = [leaf for path, leaf in leaves.items() if not root or path.startswith(f"{root}.")]
-    features = [leaf for leaf in inside if leaf is not leaves.get(found or "")]
+    _fit(made, records, [*features.values()])
+    if len(keys) > 20 and len(set(keys)) > len(keys) / 2:
+        made.stream = "partition"
+        made.remarks.append("nearly every record has a key of its own, so keys name no streams: partitions do")
+    return made
+
+
+def _is_native(made: Proposal, records: Sequence[Record]) -> bool:
+    """Whether all of them are instances as they are."""
+    judge = Judge(StreamNaming("partition", 1), made.classes, ArrayNames(None, MAX_FEATURES_PER_INSTANCE))
+    if not all("x" in record for record in records) or made.label not in (None, "y"):
+        return False
+    try:
+        for record in records:
+            judge.judge(None, json.dumps(record).encode(), 0)
+    except Refused:
+        return False
+    return True
+
+
+def _is_table(made: Proposal, records: Sequence[Record], features: Mapping[str, _Leaf]) -> bool:
+    """Whether they are flat, with numbers as features, and a label that stands as it is meant."""
+    given = made.map
+    if "features" in given or "texts" in given or "time_unit" in given:
+        return False
+    if any(type(value) in (dict, list) for record in records for value in record.values()):
+        return False
+    if any(type(value) is bool for leaf in features.values() for value in leaf.values):
+        return False
+    labels = {type(record.get(made.label or "")) for record in records} - {NoneType}
+    return labels <= {int, bool} or (made.classes is not None and labels == {type(made.classes[0])})
+
+
+def _fit(made: Proposal, records: Sequence[Record], features: Sequence[_Leaf]) -> None:
+    """How often to tell, how to scale, and what to learn with."""
     made.k = max(1, min(10, len(features) // 2))
-    dense = [leaf for leaf in features if len(leaf.values) >= _DENSE * len(records) and not leaf.is_text]
+    if made.bounded or made.records < _MANY:
+        made.every = 10 ** min(3, len(str(max(made.records // 2, 1))) - 1)
+    dense = [leaf for leaf in features if len(leaf.values) >= _DENSE * made.records and not leaf.is_text]
+    sizes = [leaf.size for leaf in features if leaf.size > 0]
     if features and len(dense) >= _DENSE * len(features):
         made.scale = "standard"
         made.remarks.append("nearly all records have all features: each is brought to mean 0 and deviation 1")
-    return made
+    elif sizes and max(sizes) > _UNEVEN * min(sizes):
+        made.scale = "rms-l2"
+        made.remarks.append("features are of different sizes, and not in all records: each is divided by its own size")
+    half = made.records // 2
+    before, names = set(_leaves(records[:half])), set(_leaves(records))
+    if made.classes is not None and len(made.classes) > 2:
+        made.why = "keeps k features for each of the classes"
+    if half > 10 and len(features) > 50 and len(names - before) > _GROWING * len(names):
+        made.operator, made.why = "stsd", "new features keep appearing: keeps a share of those seen"
 
 
 def _leaves(records: Sequence[Record]) -> dict[str, _Leaf]:
@@ -125,20 +211,25 @@ def _last(path: str) -> str:
     return path.rpartition(".")[2].lower()
 
 
-def _label(leaves: dict[str, _Leaf]) -> str | None:
-    two = [path for path, leaf in leaves.items() if len(leaf.distinct) <= 2]
+def _label(leaves: dict[str, _Leaf], root: str, records: int) -> str | None:
+    """By its name, or as what there are two of: among the features first, and the last of them, as in most tables."""
+    within = [path for path in leaves if root and path.startswith(f"{root}.")]
+    paths = [*within, *(path for path in leaves if path not in within and not path.startswith("schema."))]
     for known in _LABELS:
-        for path in two:
-            if _last(path) == known:
+        for path in paths:
+            if _last(path) == known and (not leaves[path].is_text or len(leaves[path].distinct) <= _MOST_CLASSES):
                 return path
-    whole = [path for path in two if len(leaves[path].distinct) == 2]
-    plain = [path for path in whole if all(type(v) is not float or v in (0, 1) for v in leaves[path].values)]
-    return plain[-1] if plain else None
+    plain = [path for path in paths if not leaves[path].is_continuous and not leaves[path].is_text]
+    two = [path for path in paths if len(leaves[path].distinct) == 2 and (path in plain or leaves[path].is_text)]
+    if two:
+        return two[-1]
+    texts = [path for path in paths if leaves[path].is_text and 2 < len(leaves[path].distinct) <= _MOST_TEXTS]
+    return next((path for path in reversed(texts) if len(leaves[path].distinct) <= records / 5), None)
 
 
 def _classes(made: Proposal, path: str, leaf: _Leaf) -> None:
-    numbers = sorted({value for value in leaf.values if type(value) is int})
-    if not leaf.is_text and 2 < len(numbers) <= _MOST_CLASSES:
+    numbers = sorted({int(value) for value in leaf.values if type(value) in (int, float)})
+    if not leaf.is_text and len(numbers) > 1 and not (set(numbers) <= {0, 1} or set(numbers) <= {-1, 1}):
         made.classes = numbers
     texts = sorted({value for value in leaf.values if type(value) is str})
     if not leaf.is_text or {text.lower() for text in texts} <= {"0", "1", "-1", "true", "false"}:
@@ -207,7 +298,7 @@ def _unit(leaf: _Leaf) -> str | None:
     return "s" if largest < 1e11 else "ms" if largest < 1e14 else "us" if largest < 1e17 else "ns"
 
 
-def flow_file(made: Proposal, name: str, topics: dict[str, str], registry: str | None = None) -> str:
+def flow_file(made: Proposal, name: str, topics: dict[str, str], schemas: str | None = None) -> str:
     """The proposal as TOML."""
     write = json.dumps  # texts, numbers and lists as TOML reads them
     lines = [f"# Proposed after a look at {made.records} records.", *(f"# - {remark}" for remark in made.remarks), ""]
@@ -215,21 +306,32 @@ def flow_file(made: Proposal, name: str, topics: dict[str, str], registry: str |
         lines += ["# No label was found: name it by input.map.label, or nothing is learnt.", ""]
     lines += ["[flow]", f"name = {write(name)}", "", "[topics]"]
     lines += [f"{role} = {write(url)}" for role, url in topics.items()] + [""]
-    if registry is not None:
-        lines += ["[registry]", f"url = {write(registry)}", ""]
-    lines += ["[input]", f"scale = {write(made.scale)}"]
+    if schemas is not None:
+        lines += ["[registry]", f"url = {write(schemas)}", ""]
+    lines += ["[input]"]
+    if made.bounded:
+        lines.append('stop = "end"   # without it the flow waits for more')
+    if made.stream is not None:
+        lines.append(f"stream = {write(made.stream)}")
+    lines.append(f"scale = {write(made.scale)}")
     if made.classes is not None:
-        lines.append(f"classes = {write(made.classes, ensure_ascii=False)}   # negative first")
+        first = "   # negative first" if len(made.classes) == 2 else ""
+        lines.append(f"classes = {write(made.classes, ensure_ascii=False)}{first}")
     if made.map or not made.native:
         lines += ["", "[input.map]"]
         lines += [f"{key} = {write(value, ensure_ascii=False)}" for key, value in made.map.items()]
-    lines += ["", "[operator]", f'name = {write(made.operator)}', f"k = {made.k}", "", "[emit]", "every = 1000", ""]
-    return "\n".join(lines)
+    why = f"# {made.why}; for others see `sluiceway operators`, and docs/which-operator.md"
+    lines += ["", "[operator]", why, f"name = {write(made.operator)}"]
+    if "k" in registry.parameters(made.operator):
+        lines.append(f"k = {made.k}")
+    return "\n".join([*lines, "", "[emit]", f"every = {made.every}", ""])
 
 
 def shell(made: Proposal, source: str, topic: str) -> str:
-    """The command that makes instances of a table."""
+    """The command that brings a file into the topic."""
     given = ["sluiceway", "produce", source, topic]
+    if made.columns is None:
+        return shlex.join([*given, *([] if made.native else ["--as-is"])])
     for option, name in (("--label", "label"), ("--id", "id"), ("--ts", "time")):
         if name in made.columns:
             given += [option, made.columns[name]]

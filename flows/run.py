@@ -112,7 +112,7 @@ def run(
                 if on_start is not None and not grown:
                     on_start(around)
                 progress.begin()
-                _execute(dataflow(settings, process, work.decode(settings, around), work), workers)
+                _execute(dataflow(settings, process, work.decode(settings, around, progress), work), workers)
             except EndedError:
                 return Outcome.OVER
             finally:

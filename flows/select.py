@@ -13,11 +13,12 @@ from sluiceway.flows.parts import Opening, OpenReader, Processor
 from sluiceway.flows.preflight import Surroundings
 from sluiceway.flows.progress import Progress
 from sluiceway.flows.settings import Settings
-from sluiceway.flows.unlabelled import Unlabelled
+from sluiceway.flows.watched_paths import WatchedPaths
 from sluiceway.operators.kinds.kind import AnyDecoder
 from sluiceway.operators.stages.streams import AnyLane
 from sluiceway.schemas import decode
 from sluiceway.schemas.lane import LaneBatch, RawPoll
+from sluiceway.schemas.record_map import ROLES
 from sluiceway.schemas.refusal import NamedBy
 from sluiceway.topics.kafka_writer import RECORD_OVERHEAD
 from sluiceway.topics.reader import Reader, open_reader
@@ -61,8 +62,8 @@ class Selecting:
 
         return open_lane
 
-    def decode(self, settings: Settings, around: Surroundings) -> Decode:
-        return decoding(settings, around)
+    def decode(self, settings: Settings, around: Surroundings, progress: Progress) -> Decode:
+        return decoding(settings, around, progress)
 
     def processor(self, settings: Settings, around: Surroundings) -> Callable[[int, Restored], Processor]:
         selections = around.outputs.get("selections")
@@ -84,7 +85,10 @@ SELECTING = Selecting()
 
 
 def model_settings(settings: Settings) -> dict[str, Any]:
-    """The settings that a model depends on, wherever its instances come from."""
+    """The settings that a model depends on, wherever its instances come from.
+
+    Features are known by their names, so `input.map` is none of them: it may be mended while a flow goes on.
+    """
     return {
         "operator": settings.operator.name,
         "state_version": settings.operator_class.STATE_VERSION,
@@ -95,7 +99,6 @@ def model_settings(settings: Settings) -> dict[str, Any]:
         "classes": settings.input.classes,
         "target_type": settings.input.target_type,
         "feature_names": settings.input.feature_names,
-        "map": None if settings.input.map is None else settings.input.map.model_dump(),
         "window": None if settings.window is None else settings.window.model_dump(),
     }
 
@@ -107,19 +110,26 @@ def _named_by(settings: Settings) -> NamedBy:
     return "member" if given == "key" and isinstance(settings.source, DirectoryTopic) else given
 
 
-def decoding(settings: Settings, around: Surroundings) -> Decode:
+def watched_paths(settings: Settings, progress: Progress) -> WatchedPaths:
+    """Of the map: the label's, and all others that the flow's file names."""
+    given = settings.input.map
+    paths = {} if given is None else {"label": given.label, **given.model_dump(include=given.model_fields_set)}
+    watched = {f"input.map.{name}": paths[name] for name in (*ROLES, "features") if paths.get(name)}
+    label = "y" if given is None else given.label
+    return WatchedPaths(settings.flow.name, watched, settings.plan.as_json, progress.warnings, label)
+
+
+def decoding(settings: Settings, around: Surroundings, progress: Progress) -> Decode:
     """Reads polls as the settings say, with a decoder for each worker thread: it keeps names and room between them."""
     if settings.registry is not None:
         check_registry(settings.registry)
     make = partial(settings.kind.decoder, settings.plan, around.lanes, _named_by(settings))
     decoders: defaultdict[int, AnyDecoder] = defaultdict(make)
-    if settings.input.map is None:
-        return lambda poll: decoders[get_ident()].decode(poll)
-    unlabelled = Unlabelled(settings.flow.name, settings.input.map.label, settings.plan.as_json)
+    watch = watched_paths(settings, progress)
 
     def decode(poll: RawPoll) -> LaneBatch:
         batch = decoders[get_ident()].decode(poll)
-        unlabelled.look(poll, batch)
+        watch.look(poll, batch.dead_letters)
         return batch
 
     return decode

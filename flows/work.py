@@ -26,7 +26,7 @@ class Work(Protocol):
 
     def reader(self, settings: Settings, around: Surroundings, progress: Progress) -> OpenReader: ...
 
-    def decode(self, settings: Settings, around: Surroundings) -> Callable[[Any], Any]:
+    def decode(self, settings: Settings, around: Surroundings, progress: Progress) -> Callable[[Any], Any]:
         """Of a poll, for any thread."""
 
     def processor(self, settings: Settings, around: Surroundings) -> Callable[[int, Restored], Processor]: ...

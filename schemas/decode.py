@@ -27,6 +27,7 @@ from dataclasses import replace
 from typing import cast
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
 
 from sluiceway import compiling
@@ -140,7 +141,15 @@ class Decoder:
         if room.label_only.any():
             for record in room.record[room.label_only].tolist():
                 raw[poll.offsets[record]] = poll.keys[record], given[record]
-        return LaneBatch(poll.lane, poll.start, poll.stop, poll.end, [], dead_letters, raw, columns)
+        return LaneBatch(poll.lane, poll.start, poll.stop, poll.end, [], dead_letters, raw, columns, self._unseen)
+
+    def _unseen(self, value: bytes | None) -> str:
+        """Of a record without features: whether there may be some."""
+        try:
+            record = orjson.loads(value or b"" if self._as_json is None else self._as_json(value or b""))
+        except (Refused, orjson.JSONDecodeError):
+            return ""
+        return self._judge.unseen(record)
 
     def _translated(self, poll: RawPoll, as_json: Callable[[bytes], bytes]) -> list[bytes | None]:
         """The values as JSON; of those that cannot be, `_unread` knows why."""

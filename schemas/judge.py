@@ -6,7 +6,7 @@ all of them. Typed models state the same rules in `sluiceway.schemas.records`; t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from struct import Struct
 from struct import error as StructError
 from types import NoneType
@@ -16,7 +16,7 @@ import orjson
 
 from sluiceway.schemas.array_names import ArrayNames
 from sluiceway.schemas.batch import UNLABELLED, Label
-from sluiceway.schemas.labels import targets_of
+from sluiceway.schemas.labels import PlainTargets, targets_of
 from sluiceway.schemas.refusal import (
     MAX_TS,
     Refused,
@@ -29,6 +29,12 @@ from sluiceway.schemas.refusal import (
 )
 
 _INFINITY, _NAN = float("inf"), float("nan")
+_ROLES = frozenset({"id", "ts", "y", "x", "stream"})
+_SHOWN = 12
+_TAKEN_BY_MAP: Mapping[type, str] = {
+    kind: f": [input.map] takes {what}"
+    for kind, what in ((str, "texts"), (bool, "true and false"), (NoneType, "null"), (dict, "objects in objects"))
+}
 
 
 class Judged(NamedTuple):
@@ -51,6 +57,7 @@ class Judge:
         self, naming: StreamNaming, classes: Sequence[Label] | None, array: ArrayNames, *, keep_nulls: bool = False
     ) -> None:
         self.targets = targets_of(classes)
+        self.plain = PlainTargets(self.targets)
         self._accepted = ", ".join(map(show, (True, False, 1, 0, -1) if classes is None else classes))
         self._accepted += "; input.classes names others" if classes is None else ""
         self._naming = naming
@@ -72,15 +79,24 @@ class Judge:
             refuse_ts(ts)
         stream = self._naming.stream(key, get("stream"), lane)
         if x is None and (id_ is None or y is None):
-            raise Refused("missing-x", "there is no x, and for a later label id or y is missing")
+            see = ": see [input.map]" if record.keys() - _ROLES else ""
+            label = "and for a later label id or y is missing"
+            raise Refused("missing-x", f"there is no x, {label}; the record has {listed(record)}{see}")
         return Judged(stream, x, b"" if x is None else self._values(x), target, ts, text)
+
+    def unseen(self, record: Any) -> str:
+        """Of a record taken for a later label: what it has besides, which may well be features."""
+        if type(record) is not dict or not record.keys() - _ROLES:
+            return ""
+        return f", and there is no x; the record has {listed(record)}: see [input.map]"
 
     def target(self, y: object) -> int:
         """What a label is in a batch."""
         try:
             return self.targets[type(y), y]
         except (KeyError, TypeError):
-            raise Refused("bad-label", f"the label y is {kind(y)}; accepted are {self._accepted}") from None
+            takes = "" if self.plain.target(y) is None else ", and [input.map] takes what plainly means one"
+            raise Refused("bad-label", f"the label y is {kind(y)}; accepted are {self._accepted}{takes}") from None
 
     def _parse(self, value: bytes | None) -> Any:
         try:
@@ -115,7 +131,25 @@ class Judge:
     def _refuse_value(self, x: object) -> NoReturn:
         fit = (int, float, NoneType) if self._keep_nulls else (int, float)
         name, value = next((name, value) for name, value in self._array.named(x) if type(value) not in fit)
-        raise Refused("bad-feature", f"feature {show(name)} is {kind(value)}, not a finite number")
+        takes = _TAKEN_BY_MAP.get(type(value), "")
+        raise Refused("bad-feature", f"feature {show(name)} is {kind(value)}, not a finite number{takes}")
+
+
+def members_of(record: dict[str, Any]) -> list[str]:
+    """The paths of a record's members, the first of them, for sentences."""
+    paths: list[str] = []
+    waiting: list[tuple[str, Any]] = [("", record)]
+    while waiting and len(paths) <= _SHOWN:
+        path, value = waiting.pop(0)
+        for name, member in value.items():
+            paths.append(f"{path}{name}")
+            if type(member) is dict:
+                waiting.append((f"{path}{name}.", member))
+    return paths[:_SHOWN] + (["..."] if len(paths) > _SHOWN else [])
+
+
+def listed(record: dict[str, Any]) -> str:
+    return ", ".join(members_of(record)) or "no members"
 
 
 def text_of_id(id_: object) -> str:

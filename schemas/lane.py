@@ -7,7 +7,7 @@ nothing. A position is the offset of the next record to read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
@@ -70,6 +70,9 @@ class LaneBatch:
     """Records that the operator may still refuse: a later label that nothing waits for, a column that does not fit."""
     columns: Columns | None = None
     """Of a flow of instances: the rows of all streams. They hold until the decoder has its next poll."""
+    unseen: Callable[[bytes | None], str] = field(default=lambda _: "", compare=False)
+    """What to add of a later label that nothing waits for: it may be an instance whose features the flow does not
+    see."""
 
 
 class OutRecord(NamedTuple):

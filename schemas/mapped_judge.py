@@ -14,14 +14,12 @@ import orjson
 
 from sluiceway.schemas.array_names import ArrayNames
 from sluiceway.schemas.batch import UNLABELLED, Label
-from sluiceway.schemas.judge import Judge, Judged
-from sluiceway.schemas.labels import PlainTargets
+from sluiceway.schemas.judge import Judge, Judged, listed, members_of
 from sluiceway.schemas.record_map import RecordMap, pattern_of
 from sluiceway.schemas.refusal import Refused, StreamNaming, kind, lenient, refuse_unreadable, show
 from sluiceway.schemas.times import milliseconds
 
 _INFINITY, _NAN = float("inf"), float("nan")
-_SHOWN = 12
 
 
 class _Of(NamedTuple):
@@ -47,7 +45,6 @@ class MappedJudge(Judge):
     ) -> None:
         super().__init__(naming, classes, array, keep_nulls=keep_nulls)
         self.map = record_map
-        self.plain = PlainTargets(self.targets)
         self._roles = {path: role for role, path in record_map.roles.items()}
         self._include = [pattern_of(pattern) for pattern in record_map.include]
         self._exclude = [pattern_of(pattern) for pattern in record_map.exclude]
@@ -204,25 +201,18 @@ class MappedJudge(Judge):
                 self._gather(record, {}, {}, array("d"))  # may say that a feature is too large
             refuse_unreadable(value, error)
 
+    def unseen(self, record: Any) -> str:
+        if type(record) is not dict or all(path in self._roles or path in self._leading for path in members_of(record)):
+            return ""
+        return f", and {self._nowhere()}; the record has {listed(record)}"
+
     def _missing(self, record: dict[str, Any]) -> str:
-        given = self.map
-        where = f"there is no {given.features}, where the features" if given.features else "none of its members is"
-        what = " are" if given.features else " a feature"
-        label = f"and no later label either: {given.id} or {given.label} is missing too"
-        return f"{where}{what}, {label}; the record has {', '.join(members_of(record)) or 'no members'}"
+        label = f"and no later label either: {self.map.id} or {self.map.label} is missing too"
+        return f"{self._nowhere()}, {label}; the record has {listed(record)}"
 
-
-def members_of(record: dict[str, Any]) -> list[str]:
-    """The paths of a record's members, the first of them, for sentences."""
-    paths: list[str] = []
-    waiting: list[tuple[str, Any]] = [("", record)]
-    while waiting and len(paths) <= _SHOWN:
-        path, value = waiting.pop(0)
-        for name, member in value.items():
-            paths.append(f"{path}{name}")
-            if type(member) is dict:
-                waiting.append((f"{path}{name}.", member))
-    return paths[:_SHOWN] + (["..."] if len(paths) > _SHOWN else [])
+    def _nowhere(self) -> str:
+        root = self.map.features
+        return f"there is no {root}, where the features are" if root else "none of its members is a feature"
 
 
 def _members(value: dict[str, Any] | list[Any]) -> Iterator[tuple[str, Any]]:

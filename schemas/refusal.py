@@ -142,7 +142,8 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def refuse_ts(ts: object) -> NoReturn:
-    raise Refused("bad-ts", f"ts is {kind(ts)}, not an integer from 0 to {MAX_TS}")
+    takes = ": [input.map] takes texts of ISO 8601, and other units" if type(ts) in (str, float) else ""
+    raise Refused("bad-ts", f"ts is {kind(ts)}, not an integer from 0 to {MAX_TS}{takes}")
 
 
 def kind(value: object) -> str:

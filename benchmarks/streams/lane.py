@@ -13,6 +13,7 @@ import psutil  # type: ignore[import-untyped]  # it has no types
 from benchmarks.measure import cpu_seconds
 from sluiceway.flows.memory import memory_of
 from sluiceway.flows.preflight import Surroundings
+from sluiceway.flows.progress import Progress
 from sluiceway.flows.select import SELECTING
 from sluiceway.flows.settings import Settings
 from sluiceway.operators import registry
@@ -52,7 +53,7 @@ class MemoryLane:
     ) -> None:
         settings = flow_settings(operator, **(sections or {"emit": {"every": 0}}))
         around = Surroundings(1, "", {}, None)
-        self._decode = SELECTING.decode(settings, around)
+        self._decode = SELECTING.decode(settings, around, Progress())
         memory = memory_of(settings.flow.memory, 1)
         asleep: Asleep = AsleepInMemory(states or {}) if memory is None else AsleepInFile(memory.cache)
         restored = Restored(RunRecord(1, Bounds((0,), (None,))), None, asleep)

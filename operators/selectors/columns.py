@@ -156,7 +156,7 @@ class StoreSelector(Parameters, ABC):
         }
 
     def begin(self, target: ArrayLike) -> None:
-        given = _column("target", "the target", target)
+        given = _column("target", "the target", _numbered(target))
         if self.needs_numbers and given.dtype.kind != "f":
             _refuse_classes(self.NAME, given)
         values = np.array(given, dtype=np.float64)
@@ -406,6 +406,14 @@ def _column(name: str, shown: str, column: ArrayLike | SparseColumn) -> NDArray[
     if given.ndim != 1 or (given.dtype.kind not in "fiub" and given.size):
         raise ValueError(f"{shown} is not a list of numbers")
     return given
+
+
+def _numbered(target: ArrayLike) -> ArrayLike:
+    """Texts hold classes: numbers for them, in their order."""
+    given = np.asarray(target)
+    if given.dtype.kind not in "OUT" or not all(isinstance(label, str) for label in given.flat):
+        return target
+    return np.unique(given.astype(str), return_inverse=True)[1].reshape(given.shape)
 
 
 def _refuse_classes(operator: str, target: NDArray[Any]) -> None:

@@ -30,7 +30,7 @@ from sluiceway.operators.stages.bank_snapshots import BankSnapshots
 from sluiceway.operators.stages.emission import Reason
 from sluiceway.operators.stages.lane import damaged
 from sluiceway.operators.stages.later_labels import Joined, LaterLabels, Waiting
-from sluiceway.operators.stages.pending import orphan
+from sluiceway.operators.stages.pending import explained, orphan
 from sluiceway.operators.stages.pieces import readable
 from sluiceway.operators.stages.roster import Roster
 from sluiceway.operators.stages.scale import Scale
@@ -158,7 +158,7 @@ class BankLane:
             orphans = self._learn(batch.columns, output)
             output.instances = len(batch.columns) - len(orphans)
             if orphans:
-                dead = dead + [orphan(offset, *batch.raw[offset]) for offset in orphans]
+                dead = dead + [explained(orphan(offset, *batch.raw[offset]), batch) for offset in orphans]
                 dead.sort(key=lambda letter: letter.offset)
         output.dead_letters = [encode.dead_letter(letter, self._topic, batch.lane) for letter in dead]
         if batch.end and self._config.emit.final:

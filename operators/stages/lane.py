@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from sluiceway.errors import FlowError
+from sluiceway.operators.stages.pending import explained
 from sluiceway.operators.stages.streams import AnyStream, Judged, Memory, StreamMaker
 from sluiceway.schemas import encode
 from sluiceway.schemas.asleep import Asleep, AsleepInMemory
@@ -67,7 +68,7 @@ class Lane:
             output.requests += given.requests
             output.learnt += given.learnt
             output.mistakes += given.mistakes
-            dead += given.dead_letters
+            dead += [explained(letter, batch) for letter in given.dead_letters]
             if self.observe is not None:
                 for judged in given.judged:
                     self.observe(name, judged)

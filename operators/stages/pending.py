@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from sluiceway.operators.stages.pieces import Pieces
 from sluiceway.schemas.batch import UNLABELLED, InstanceBatch
-from sluiceway.schemas.lane import DeadLetter
-from sluiceway.schemas.refusal import Refused
+from sluiceway.schemas.lane import DeadLetter, LaneBatch
+from sluiceway.schemas.refusal import MESSAGE_LENGTH, Refused, cut
 
 
 @dataclass(slots=True)
@@ -152,3 +152,10 @@ def orphan(offset: int, key: bytes | None, value: bytes | None) -> DeadLetter:
     """The dead letter of a label that no waiting instance has."""
     refused = Refused("orphan-label", "no unlabelled instance of this id is waiting for a label")
     return refused.letter(offset, key, value, stage="label")
+
+
+def explained(letter: DeadLetter, batch: LaneBatch) -> DeadLetter:
+    """With what there is to say of an orphan's record: it may be an instance whose features the flow does not see."""
+    if letter.error_class != "orphan-label":
+        return letter
+    return letter._replace(message=cut(letter.message + batch.unseen(letter.value), MESSAGE_LENGTH))

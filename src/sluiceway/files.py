@@ -59,8 +59,14 @@ class Columns:
     drop: tuple[str, ...] = ()
     text_labels: bool = False
     """Labels stay the text they are; otherwise 1, -1, 0, true and false are taken for numbers and truth values."""
+    as_is: bool = False
+    """A row is a record, for a flow that has a map: nothing is left out or called by another name."""
 
     def __post_init__(self) -> None:
+        others = {"--id": self.id, "--ts": self.ts, "--label": self.y, "--drop": self.drop}
+        for option, given in others.items():
+            if self.as_is and given:
+                raise SettingsError(f"{option} does not go with --as-is: [input.map] of the flow says what a member is")
         named = [column for column in (self.stream, self.id, self.ts, self.y) if column is not None]
         for column in named:
             if named.count(column) > 1 or column in self.drop:
@@ -200,7 +206,7 @@ def _json_lines(lines: Lines, columns: Columns) -> Iterator[Row]:
             raise _BadLine(f"it is not JSON: {problem.msg} at character {problem.pos + 1}") from None
         if not isinstance(content, dict):
             raise _BadLine("it is JSON, but not an object")
-        yield rows.column(content) if _is_column(content) else rows.row(content)
+        yield rows.column(content) if _is_column(content) and not columns.as_is else rows.row(content)
 
 
 def _is_column(content: Mapping[str, Any]) -> bool:
@@ -260,6 +266,8 @@ def _svmlight(lines: Lines, columns: Columns) -> Iterator[Row]:
     wrong = [name for name in columns.named if name != "qid"]
     if wrong:
         raise _BadLine(f"svmlight has no column {wrong[0]!r}; only qid may be the key")
+    if columns.as_is:
+        raise SettingsError(f"{lines.name}: --as-is is for tables and JSON lines; svmlight has a form of its own")
     rows = _Rows(columns, from_text=True)
     for line in lines:
         label, *pairs = line.partition("#")[0].split() or [""]
@@ -321,6 +329,9 @@ class _Rows:
 
     def row(self, content: dict[str, Any]) -> Row:
         """Take the four roles out; what is left is a record with its `x`, or the features themselves."""
+        if self._columns.as_is:
+            stream = _stream(self._stream, content.get(self._stream or ""))
+            return Row(stream, _cells_as_they_are(content) if self._from_text else content)
         stream, id_, ts, y = (_take(content, role) for role in (self._stream, self._id, self._ts, self._y))
         for name in self._columns.drop:
             _take(content, name)
@@ -393,6 +404,20 @@ def _number(name: str, text: str) -> float:
     if not math.isfinite(number):
         raise _BadLine(f"feature {name!r} is {_shown(text)}, which is not finite")
     return number
+
+
+def _cells_as_they_are(content: Mapping[str, str]) -> dict[str, Any]:
+    """Of a table of text: a number where one is plainly meant (007 is none), nothing for a cell that is empty."""
+    record: dict[str, Any] = {}
+    for name, cell in content.items():
+        text = cell.strip()
+        if text.lower() in ABSENT:
+            continue
+        try:
+            record[name] = text if re.match(r"[-+]?0\d", text) else _number(name, text)
+        except _BadLine:
+            record[name] = text
+    return record
 
 
 def _milliseconds(column: str | None, value: Any) -> int:

@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 
+from sluiceway.flows.dead_letters import DeadLetters, Limit
+from sluiceway.schemas import encode
+from sluiceway.schemas.lane import DeadLetter, RawPoll
 from sluiceway.topics import redrive_files
 from sluiceway.topics.directory import create_directory_topic
 from sluiceway.topics.url import DirectoryTopic
 from tests.cli.calling import Call, Terminal
-from tests.support.flow import sluiceway, toml
+from tests.support.flow import Running, sluiceway, toml
 
 FLOW: dict[str, dict[str, Any]] = {
     "flow": {"name": "f"},
@@ -104,6 +107,49 @@ def test_too_many_stop_the_flow_after_a_commit(tmp_path: Path, most: float) -> N
     assert lines(tmp_path, "out")[-1]["seen"] == 3000
 
 
+def test_the_window_is_of_records_and_the_report_comes_all_the_same(tmp_path: Path) -> None:
+    """All come in one poll."""
+    flow(tmp_path, [GOOD, NO_NUMBER] * 150, input={"max_dead_letters": 0.3, "dead_letter_window": 100})
+    done = sluiceway("run", "flow.toml", "--json", cwd=tmp_path)
+    assert done.code == 1
+    assert "because 50 of the last 100 records of partition 0 are dead letters" in done.sentence
+    told = json.loads(done.stdout)
+    assert (told["outcome"], told["dead_letters"]["bad-feature"]["count"]) == ("too-many-dead-letters", 150)
+
+
+@pytest.mark.parametrize(
+    ("records", "most", "said"),
+    [
+        ("d" * 60 + "." * 240, 0.5, "60 of the last 100"),
+        ("." * 100 + "d" * 31 + "." * 169, 0.3, "31 of the last 100"),
+        ("d" * 5 + "." * 295, 4, "5 of the last 5"),
+        ("d..." * 75, 0.25, None),
+        ("d" * 99, 0.5, None),
+        ("." * 250 + "d" * 50, 50, None),
+    ],
+)
+@pytest.mark.parametrize("poll", [1, 7, 300])
+def test_a_window_wherever_polls_end(records: str, most: float, said: str | None, poll: int) -> None:
+    counted = DeadLetters(Limit(most, 100))
+    for start in range(0, len(records), poll):
+        part = range(start, min(start + poll, len(records)))
+        letters = [DeadLetter(at, None, b"", "bad-x", "", "decode") for at in part if records[at] == "d"]
+        values: list[bytes | None] = [b""] * len(part)
+        following = range(part.start + 1, part.stop + 1)
+        raw = RawPoll(0, part.start, part.stop, False, [None] * len(part), values, part, following)
+        counted.note(raw, [encode.dead_letter(letter, "in", 0) for letter in letters])
+    assert counted.too_many == (None if said is None else f"{said} records of partition 0 are dead letters")
+
+
+def test_nothing_but_dead_letters_is_a_failure_of_a_flow_that_is_stopped_too(tmp_path: Path) -> None:
+    flow(tmp_path, [BENIGN] * 5, input={"stop": None})
+    with Running("run", "flow.toml", "--checkpoint-every", "0.1", cwd=tmp_path) as running:
+        running.until(lambda: (tmp_path / "dead" / "part-00000.jsonl").exists() and len(lines(tmp_path, "dead")) == 5)
+        done = running.stop()
+    assert done.code == 1
+    assert done.sentence.startswith("f: nothing was learnt, every record that was read became a dead letter")
+
+
 def test_few_enough_do_not_stop_it(tmp_path: Path) -> None:
     flow(tmp_path, [NO_NUMBER] * 10 + [GOOD] * 2000, input={"max_dead_letters": 10, "dead_letter_window": 500})
     done = sluiceway("run", "flow.toml", cwd=tmp_path)
@@ -140,7 +186,8 @@ def test_inspect_shows_classes(url: str, call: Call) -> None:
     assert {name: found["count"] for name, found in told["classes"].items()} == {"bad-label": 3, "bad-feature": 2}
     newest = told["classes"]["bad-feature"]["newest"]
     assert json.loads(newest["value"]) == NO_NUMBER
-    assert (newest["topic"], newest["message"]) == ("in", 'feature "a" is the string "?", not a finite number')
+    message = 'feature "a" is the string "?", not a finite number: [input.map] takes texts'
+    assert (newest["topic"], newest["message"]) == ("in", message)
     shown = call("inspect", url).stdout
     assert "newest bad-feature, offset" in shown
 
@@ -175,6 +222,50 @@ def test_what_comes_back_is_held_back(tmp_path: Path, call: Call) -> None:
     assert "0 records sent" in held.stdout
     assert "5 records that came back: not sent again, unless you say --again" in held.stdout
     assert "5 records sent" in call("redrive", url, "--to", to, "--again").stdout
+
+
+@pytest.mark.parametrize(
+    ("record", "mended"),
+    [
+        ({"stream": "s", "x": {"a": 1.0}, "y": "B"}, {"classes": ["B", "M"]}),
+        ({"stream": "s", "age": 61, "ill": True}, {"map": {"label": "ill"}}),
+        ({"stream": "s", "age": 61, "ill": "no"}, {"map": {"label": "ill"}, "classes": ["no", "yes"]}),
+    ],
+    ids=["classes", "map", "both"],
+)
+def test_a_mended_flow_learns_what_it_refused(
+    tmp_path: Path, call: Call, record: dict[str, Any], mended: dict[str, Any]
+) -> None:
+    """Dead letters alone, then the flow's file is mended, and they are sent again: nothing was learnt before."""
+    flow(tmp_path, [record] * 30, partitions=2, input={"max_dead_letters": 20})
+    assert sluiceway("run", "flow.toml", cwd=tmp_path).code == 1
+    given = {**FLOW, "input": {"stop": "end", "classes": mended.get("classes")}}
+    if "map" in mended:
+        given["input.map"] = mended["map"]
+    (tmp_path / "flow.toml").write_text(toml(given))
+    assert call("redrive", f"dir:{tmp_path}/dead", "--to", f"dir:{tmp_path}/in").code == 0
+    assert call("check", tmp_path / "flow.toml").code == 0
+    done = sluiceway("run", "flow.toml", "--again", cwd=tmp_path)
+    assert done.code == 0, done.stderr
+    learnt = [lines(tmp_path, "out", partition)[-1]["version"] for partition in (0, 1)]
+    assert learnt == [15, 15]
+    assert call("backup", tmp_path / "flow.toml", tmp_path / "backup").code == 0
+    (tmp_path / "flow.toml").write_text(toml({**given, "operator": {"name": "ofs", "k": 2}}))
+    assert "was made with params" in call("check", tmp_path / "flow.toml").sentence, "from then on they must stay"
+
+
+def test_a_map_is_mended_while_a_flow_goes_on(tmp_path: Path) -> None:
+    """What models know of features is their names."""
+    tables: dict[str, Any] = {"input.map": {"label": "ill"}}
+    flow(tmp_path, [{"stream": "s", "age": 61, "ill": True}] * 10, **tables)
+    assert sluiceway("run", "flow.toml", cwd=tmp_path).code == 0
+    with (tmp_path / "in" / "part-00000.jsonl").open("a") as file:
+        file.write(json.dumps({"stream": "s", "person": {"age": 61}, "state": {"ill": True}}) + "\n")
+    mended = {"label": "state.ill", "features": "person"}
+    (tmp_path / "flow.toml").write_text(toml({**FLOW, "input.map": mended}))
+    assert sluiceway("run", "flow.toml", "--again", cwd=tmp_path).code == 0
+    last = lines(tmp_path, "out")[-1]
+    assert (last["version"], [one["feature"] for one in last["selected"]]) == (11, ["age"])
 
 
 @pytest.mark.parametrize("left", [0, 1, 2, 3])

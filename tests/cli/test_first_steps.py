@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import pty
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -78,6 +79,23 @@ def test_why_no_broker_answers(
     assert first == second, "said once while it waits, and nothing of the client's own"
     assert first.startswith(f"no answer from {address} yet: {cause}")
 
+
+
+@pytest.mark.parametrize("settings", [{}, {"security.protocol": "SSL"}], ids=["plain", "tls"])
+def test_an_http_server_is_no_broker(monkeypatch: pytest.MonkeyPatch, settings: dict[str, str]) -> None:
+    """However long it is waited for: so that is said at once."""
+    monkeypatch.setattr(kafka, "LISTEN_SECONDS", 0.5)
+    command = [sys.executable, "-u", "-m", "http.server", "0", "--bind", "127.0.0.1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+        assert server.stdout is not None
+        address = f"127.0.0.1:{server.stdout.readline().split('port ')[1].split()[0]}"
+        try:
+            with pytest.raises(UnreachableError) as refused:
+                kafka.describe_topics(address, settings, ["t"])
+        finally:
+            server.kill()
+    said = f"no Kafka broker answers at {address}: an HTTP server answers there, which is no Kafka broker"
+    assert str(refused.value) == said
 
 
 def test_the_client_s_own_lines_are_not_for_people(capsys: pytest.CaptureFixture[str]) -> None:

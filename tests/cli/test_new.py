@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,18 +44,107 @@ def test_a_table_of_cells(tmp_path: Path) -> None:
     done = sluiceway("new", "cells.toml", "--from", "cells.csv", cwd=tmp_path)
     assert done.code == 0, done.stderr
     flow = tomllib.loads((tmp_path / "cells.toml").read_text())
-    assert flow["input"] == {"scale": "standard", "classes": ["B", "M"]}
+    assert flow["input"] == {"stop": "end", "scale": "standard", "classes": ["B", "M"]}
+    assert flow["emit"] == {"every": 100}
     _, produce, run = (line.strip() for line in done.stderr.strip().splitlines())
     assert produce == "sluiceway produce cells.csv dir:./cells-instances --label diagnosis --id id"
     assert sluiceway(*shlex.split(produce)[1:], cwd=tmp_path).code == 0
-    proposed = (tmp_path / "cells.toml").read_text()
-    (tmp_path / "cells.toml").write_text(proposed.replace("[input]", '[input]\nstop = "end"'))
     ran = sluiceway(*shlex.split(run)[1:], cwd=tmp_path, timeout=200)
     assert ran.code == 0, ran.stderr
-    [last] = (tmp_path / "cells-selections" / "part-00000.jsonl").read_bytes().splitlines()
-    snapshot = orjson.loads(last)
+    snapshots = (tmp_path / "cells-selections" / "part-00000.jsonl").read_bytes().splitlines()
+    assert len(snapshots) == 6
+    snapshot = orjson.loads(snapshots[-1])
     assert (snapshot["version"], snapshot["n_selected"]) == (569, 10)
     assert snapshot["metrics"]["error_rate"] < 0.372 / 2  # half of what "always B" gets
+
+
+def rows_of(count: int, row: Callable[[int], dict[str, Any]]) -> list[dict[str, Any]]:
+    return [row(at) for at in range(count)]
+
+
+CITIES = ("Paris", "Rome", "Oslo")
+FLAT = rows_of(
+    60, lambda at: {"visit_id": f"v{at}", "age": 20 + at % 50, "city": CITIES[at % 3], "smoker": at % 4 < 2,
+                    "pulse": None if at % 5 == 0 else 60.5 + at, "ill": at % 3 == 0}
+)  # fmt: skip
+NESTED = rows_of(
+    40, lambda at: {"at": "2025-11-16T10:00:00Z", "geo": {"lat": 47.5 + at % 7, "city": CITIES[at % 3]},
+                    "tags": [at % 2, at % 5], "outcome": ("won", "lost")[at % 2]}
+)  # fmt: skip
+CONNECT = [{"schema": {"type": "struct", "name": "orders"}, "payload": row} for row in FLAT]
+TABLE = "size,kind,mass\n" + "".join(f"{at % 7},{'ABC'[at % 3]},{at * 1.5}\n" for at in range(45))
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "given", "count"),
+    [
+        ("flat.jsonl", FLAT, {"map": {"label": "ill", "id": "visit_id", "texts": "one-hot"}}, 60),
+        ("nested.jsonl", NESTED, {"map": {"label": "outcome", "time": "at", "texts": "one-hot"},
+                                  "classes": ["lost", "won"]}, 40),
+        ("connect.jsonl", CONNECT, {"map": {"features": "payload", "label": "payload.ill", "id": "payload.visit_id",
+                                            "texts": "one-hot"}}, 60),
+        ("species.csv", TABLE, {"classes": ["A", "B", "C"], "scale": "standard"}, 45),
+        ("semicolons.csv", TABLE.replace(",", ";"), {"classes": ["A", "B", "C"]}, 45),
+        ("cities.csv", "city,age,y\n" + "".join(f"{CITIES[at % 3]},{at},{at % 2}\n" for at in range(30)),
+         {"map": {"label": "y", "texts": "one-hot"}}, 30),
+        ("one-two.jsonl", rows_of(24, lambda at: {"a": at * 0.5, "label": 1 + at % 2}), {"classes": [1, 2]}, 24),
+        ("native.jsonl", rows_of(24, lambda at: {"x": {"a": at * 0.5, "b": 1}, "y": at % 2}), {}, 24),
+        ("floats.jsonl", rows_of(24, lambda at: {"x": {"a": at * 0.5, "b": 1}, "y": at % 2 * 1.0}),
+         {"map": {"features": "x", "label": "y"}}, 24),
+        ("uneven.jsonl", rows_of(24, lambda at: {"ab"[at % 2]: at * 1000, "cd"[at % 2]: 0.1, "y": at % 2}),
+         {"scale": "rms-l2"}, 24),
+    ],
+    ids=lambda value: value if isinstance(value, str) and "." in value[-6:] else "",
+)  # fmt: skip
+def test_the_flow_for_a_file_runs_as_it_is(
+    tmp_path: Path, file: str, content: Any, given: dict[str, Any], count: int
+) -> None:
+    text = content if isinstance(content, str) else "".join(json.dumps(row) + "\n" for row in content)
+    (tmp_path / file).write_text(text)
+    done = sluiceway("new", "flow.toml", "--from", file, cwd=tmp_path)
+    assert done.code == 0, done.stderr
+    input_ = tomllib.loads((tmp_path / "flow.toml").read_text())["input"]
+    assert {name: input_[name] for name in given} == given, input_
+    for command in done.stderr.strip().splitlines()[1:]:
+        ran = sluiceway(*shlex.split(command.strip())[1:], cwd=tmp_path, timeout=200)
+        assert ran.code == 0, ran.stderr
+    assert (tmp_path / "flow-dead-letters" / "part-00000.jsonl").read_bytes() == b""
+    last = orjson.loads((tmp_path / "flow-selections" / "part-00000.jsonl").read_bytes().splitlines()[-1])
+    assert (last["version"], last["n_selected"] > 0) == (count, True)
+
+
+def test_numbers_are_no_classes(tmp_path: Path, call: Call) -> None:
+    (tmp_path / "prices.csv").write_text("rooms,target\n" + "".join(f"{at % 5},{at * 0.37}\n" for at in range(40)))
+    done = call("new", "-", "--from", tmp_path / "prices.csv")
+    assert "# - target holds numbers such as 0.37, which are no classes, and instances are learnt by" in done.stdout
+    assert "next, once it is saved as flow.toml:" in done.stderr
+    refused = call("new", "-", "--from", tmp_path / "prices.csv", "--label", "target")
+    assert refused.code == 2
+    assert refused.sentence == (
+        "target holds numbers such as 0.37, which are no classes, and instances are learnt by classes: name a member of"
+        " few values with --label"
+    )
+
+
+def test_keys_that_name_no_stream() -> None:
+    rows = [{"a": at * 0.5, "label": at % 2} for at in range(50)]
+    assert propose(rows, keys=[b'{"id":%d}' % at for at in range(50)]).stream == "partition"
+    assert propose(rows, keys=[b"s%d" % (at % 3) for at in range(50)]).stream is None
+
+
+def test_features_that_keep_appearing() -> None:
+    rows = [{"x": {f"word-{at * 3 + more}": 1 for more in range(3)}, "y": at % 2} for at in range(60)]
+    made = propose(rows)
+    assert (made.operator, made.scale, made.native) == ("stsd", "l2", True)
+
+
+def test_as_is_leaves_nothing_out(tmp_path: Path, call: Call) -> None:
+    (tmp_path / "t.csv").write_text("stream,zip,age,note\ns,00123,7,\n")
+    assert call("produce", tmp_path / "t.csv", f"dir:{tmp_path}/t", "--as-is").code == 0
+    [line] = (tmp_path / "t" / "part-00000.jsonl").read_text().splitlines()
+    assert json.loads(line) == {"stream": "s", "zip": "00123", "age": 7}
+    refused = call("produce", tmp_path / "t.csv", f"dir:{tmp_path}/t", "--as-is", "--label", "age")
+    assert refused.sentence == "--label does not go with --as-is: [input.map] of the flow says what a member is"
 
 
 def test_a_flat_topic(tmp_path: Path, call: Call) -> None:

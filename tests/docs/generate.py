@@ -22,6 +22,7 @@ from sluiceway.flows import apply, graph, metrics, settings
 from sluiceway.flows.diagram import mermaid
 from sluiceway.flows.preflight import look_around
 from sluiceway.flows.process import DEFAULT_INTERVAL, assemble
+from sluiceway.flows.progress import Progress
 from sluiceway.operators import registry
 from sluiceway.operators.kinds import KINDS
 from sluiceway.operators.parameters import Parameter, parameters_of
@@ -191,7 +192,7 @@ def _applying(content: dict[str, Any], directory: Path) -> str:
     lane_path(state.path, 0).touch()  # as if the flow had run
     around, work = look_around(applying), apply.APPLYING
     process = assemble(applying, around, work, interval=DEFAULT_INTERVAL, stopping=lambda: False)
-    flow = graph.dataflow(applying, process, work.decode(applying, around), work)
+    flow = graph.dataflow(applying, process, work.decode(applying, around, Progress()), work)
     return mermaid(flow, applying, inputs=("instances", "selections"))
 
 

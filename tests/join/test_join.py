@@ -281,6 +281,28 @@ def test_paths(record: dict[str, Any], path: str, found: object) -> None:
         assert find(record, path) == "here"
 
 
+def test_an_id_that_is_never_there(tmp_path: Path) -> None:
+    """No instance could get its label: that is told, in words for people and for programs, and in the dead letters."""
+    records: dict[str, list[Any]] = {"labels": [{"id": 2, "y": 1}]}
+    records["instances"] = [{"order": at, "x": {"a": 1}} for at in range(3)]
+    for name, given in records.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "_topic.json").write_text('{"partitions": 1}')
+        (tmp_path / name / "part-00000.jsonl").write_bytes(b"".join(orjson.dumps(one) + b"\n" for one in given))
+    topics: dict[str, str | None] = {name: f"dir:{name}" for name in TOPICS}
+    settings(tmp_path, topics, input={"stop": "end"}, join={"unlabelled": "dead-letters", "max_waiting": 5})
+    done = sluiceway("join", "flow.toml", "--json", cwd=tmp_path)
+    assert done.code == 1
+    assert done.sentence.startswith("f-join: nothing was joined, every record of instances that was read became a dead")
+    sentence = "none of the first 3 records has an id at input.map.id = 'id'; they have order, x, x.a"
+    assert orjson.loads(done.stdout)["warnings"] == [sentence]
+    assert f"f-join: {sentence}" in done.stderr
+    letters = (tmp_path / "dead_letters-join" / "part-00000.jsonl").read_bytes().splitlines()
+    assert orjson.loads(letters[0])["error"]["message"] == (
+        "it has no id at id (input.map.id), so no label: it has order, x, x.a"
+    )
+
+
 def test_joining_is_reset_by_itself(tmp_path: Path) -> None:
     for name, record in (("instances", {"id": 1, "x": {"a": 1}}), ("labels", {"id": 2, "y": 1})):
         (tmp_path / name).mkdir()

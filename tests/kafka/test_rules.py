@@ -12,6 +12,8 @@ import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
 from sluiceway.client import latest
+from sluiceway.errors import UnreachableError
+from sluiceway.topics import kafka
 from tests.cli.calling import Call, calling
 from tests.kafka.expected import assert_exact, instances
 from tests.kafka.test_positions import committed
@@ -135,3 +137,17 @@ def test_a_password_that_is_wrong_is_not_shown(secure: SecureBroker, tmp_path: P
     refused = discreet(flow.run(timeout=60))
     assert refused.code == 2
     assert f"at {secure.address}" in refused.sentence
+
+
+def test_a_client_that_does_not_speak_as_the_listener_does(secure: SecureBroker) -> None:
+    """Each says what the matter is, and which setting it is about; none of the words of a library."""
+    trusting = {"security.protocol": "SSL", "ssl.ca.location": str(secure.authority)}
+    for address, settings, cause in (
+        (secure.address, {}, ': it speaks TLS, and this client does not: "security.protocol" in [kafka] must be "SSL"'),
+        (secure.address, {"security.protocol": "SSL"}, ': its certificate is not trusted: "ssl.ca.location" in '),
+        (secure.bootstrap, trusting, ' within 15 s: it does not speak TLS: leave "security.protocol" out, or name '),
+    ):
+        with pytest.raises(UnreachableError) as refused:
+            kafka.describe_topics(address, settings, ["t"])
+        assert str(refused.value).startswith(f"no Kafka broker answers at {address}{cause}")
+        assert "error:" not in str(refused.value)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -15,10 +20,17 @@ from sluiceway.schemas.refusal import Refused
 from sluiceway.topics.registry import Registry
 from tests.registry.formats import AVRO, PROTO, avro, framed, protobuf
 from tests.schemas.polls import poll_of, rows_by_stream
+from tests.support.flow import sluiceway, toml
 from tests.support.registry import SchemaRegistry
 
 ONE = {"id": "e-1", "ts": 1763251200250, "x": {"f3": -1.25, "shake.x": 0.5, "shake.y": 1.0}, "y": True}
 AWAY = "http://127.0.0.1:9"
+FLOW: dict[str, dict[str, Any]] = {
+    "flow": {"name": "f"},
+    "topics": {"instances": "dir:in", "selections": "dir:out", "dead_letters": "dir:dead"},
+    "input": {"stop": "end"},
+    "operator": {"name": "ofs", "k": 2},
+}
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +109,49 @@ def test_a_registry_that_is_away_stops_a_start_and_holds_up_a_lane(as_json: Regi
             away.check()
         with pytest.raises(ReopenError, match="does not answer"):
             Decoder(1, as_json=away.as_json).decode(poll_of([framed(avro_number, avro(ONE))]))
+
+
+class _Page(BaseHTTPRequestHandler):
+    """A web server, which knows nothing of schemas."""
+
+    def do_GET(self) -> None:
+        self.send_response(404 if "404" in self.path else 200)
+        self.end_headers()
+        self.wfile.write(b"<!DOCTYPE HTML><html><p>Nothing matches the given URI.</p></html>")
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.fixture
+def page() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Page) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize(("path", "status"), [("/404", " (HTTP status 404)"), ("/200", "")])
+def test_a_url_that_is_no_registry(page: str, path: str, status: str, tmp_path: Path) -> None:
+    """`check` says what `run` would."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "_topic.json").write_text('{"partitions": 1}')
+    (tmp_path / "f.toml").write_text(toml({**FLOW, "registry": {"url": page + path}}))
+    said = (
+        f"what answers at {page}{path} (registry.url) is no schema registry{status}: the url goes down to where"
+        f" its /subjects are, as https://host/apis/ccompat/v7 does"
+    )
+    for verb in ("check", "run"):
+        done = sluiceway(verb, "f.toml", cwd=tmp_path, timeout=240)
+        assert (done.code, done.sentence) == (2, said)
+
+
+def test_check_looks_whether_there_is_a_registry(tmp_path: Path) -> None:
+    (tmp_path / "f.toml").write_text(toml({**FLOW, "registry": {"url": AWAY}}))
+    done = sluiceway("check", "f.toml", "--json", cwd=tmp_path)
+    assert done.code == 2
+    missing, registry = json.loads(done.stdout)["problems"]
+    assert "does not exist" in missing
+    assert registry.startswith(f"no schema registry answers at {AWAY} (registry.url): ")
 
 
 def test_names_and_passwords_are_not_shown() -> None:

@@ -155,7 +155,7 @@ def test_nulls_are_read_where_they_are_kept() -> None:
         assert np.isnan(batch.values).tolist() == [name in ("a", "b", "1") for name in batch.names]
     assert left_over([value]) == [0]
     [letter] = Decoder(1, keep_nulls=True).decode(poll_of([b'{"x":{"a":null,"b":"1"}}'])).dead_letters
-    assert letter.message == 'feature "b" is the string "1", not a finite number'
+    assert letter.message == 'feature "b" is the string "1", not a finite number: [input.map] takes texts'
 
 
 def test_later_labels_and_streams_are_read() -> None:

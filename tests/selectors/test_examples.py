@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
 from sluiceway.operators.contract import ColumnSelector, Removed, Verdict
@@ -96,6 +98,35 @@ def test_saola_removals_stay_although_the_new_one_is_discarded() -> None:
     assert verdicts[1].removed == (Removed("y1", ("f",)),)
     assert verdicts[2] == Verdict(True, (Removed("f", ("y2",)),), "selected", (), ("y1",))
     assert [(s.feature, s.since) for s in free.selected] == [("y2", 3), ("y1", 3)]
+
+
+BENIGN_OR_NOT = ["benign", "malignant", "malignant", "benign"] * 20
+
+
+@pytest.mark.parametrize(
+    "target",
+    [BENIGN_OR_NOT, np.array(BENIGN_OR_NOT), pd.Series(BENIGN_OR_NOT), pd.Categorical(BENIGN_OR_NOT),
+     pl.Series(BENIGN_OR_NOT), np.array(BENIGN_OR_NOT, dtype=object), np.array(BENIGN_OR_NOT) == "malignant"],
+    ids=["list", "numpy", "pandas", "categorical", "polars", "objects", "booleans"],
+)  # fmt: skip
+def test_texts_and_booleans_hold_classes(target: Any) -> None:
+    by_name, by_number = Saola(), Saola()
+    by_name.begin(target)
+    by_number.begin([0, 1, 1, 0] * 20)
+    for model in (by_name, by_number):
+        model.learn_features(["a", "b"], np.array([[1.0, 9.0, 8.0, 3.0] * 20, [1.0, 2.0, 3.0, 9.0] * 20]))
+    assert by_name.state() == by_number.state()
+
+
+def test_texts_of_three_classes_need_a_measure_for_them() -> None:
+    three = ["ant", "bee", "wasp"] * 30
+    with pytest.raises(ValueError, match=r"has 3 classes .*choose a measure or test for discrete data"):
+        Saola().begin(three)
+    model = Saola(measure="symmetric-uncertainty")
+    model.begin(three)
+    assert model.learn_feature("a", [1, 2, 3] * 30).kept
+    with pytest.raises(ValueError, match="the target is not a list of numbers"):
+        model.begin(["ant", None, "wasp"])  # type: ignore[arg-type]  # what is refused
 
 
 def test_symmetric_uncertainty_by_hand() -> None:

@@ -184,6 +184,15 @@ def test_models_of_other_settings_are_refused(topics: Topics, tmp_path: Path) ->
         lane.open(wanted())
         lane.commit({"instances": 3}, [], final=False)
         lane.close()
+        assert not kept.store.holds_streams(0)
+        mended = changed.lane()
+        mended.open(wanted())  # nothing was learnt yet
+        mended.close()
+        lane = kept.lane()
+        lane.open(wanted())
+        lane.commit({"instances": 4}, [change("a", 0, b"A1")], final=False)
+        lane.close()
+        assert kept.store.holds_streams(0)
         refused = changed.lane()
         with pytest.raises(FlowError, match=r'was made with params = \{"k":3\}, the flow now has \{"k":4\}'):
             refused.open(wanted())

@@ -20,6 +20,7 @@ from sluiceway.backtest.start import Start
 from sluiceway.backtest.variant_lane import VariantLane, folder_of
 from sluiceway.backtest.variants import Variant
 from sluiceway.backtest.window import Window
+from sluiceway.flows.progress import Progress as FlowProgress
 from sluiceway.flows.select import SELECTING
 from sluiceway.schemas.lane import LaneBatch, RawPoll
 from sluiceway.topics.reader import open_reader, to_the_end
@@ -118,7 +119,7 @@ class Pass:
 
     def run(self, jobs: int) -> bool:
         """To the end, or until it is to stop; whether it came to the end. What is done is kept either way."""
-        decode = SELECTING.decode(self.variants[0].settings, self.window.around)
+        decode = SELECTING.decode(self.variants[0].settings, self.window.around, FlowProgress())
         with ThreadPoolExecutor(jobs) as workers:
             for lane in range(self.window.lanes):
                 if not LanePass(self, lane, decode, workers if jobs > 1 else None).run():

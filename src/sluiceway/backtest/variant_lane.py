@@ -14,6 +14,7 @@ from sluiceway.backtest.start import WINDOW
 from sluiceway.backtest.variants import Variant
 from sluiceway.backtest.window import Window
 from sluiceway.flows.process import belongs_to
+from sluiceway.flows.progress import Progress
 from sluiceway.flows.select import SELECTING
 from sluiceway.flows.settings import Settings
 from sluiceway.operators.stages.bank_lane import BankLane
@@ -135,7 +136,7 @@ def finals(variant: Variant, lane: int, window: Window, folder: Path) -> tuple[l
     size = contents.size
     processor = SELECTING.processor(settings, window.around)(lane, restored)
     at = window.stops[lane]
-    nothing = SELECTING.decode(settings, window.around)(RawPoll(lane, at, at, True, [], [], [], []))
+    nothing = SELECTING.decode(settings, window.around, Progress())(RawPoll(lane, at, at, True, [], [], [], []))
     return processor.process(nothing).finals, size
 
 

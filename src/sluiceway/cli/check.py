@@ -27,7 +27,8 @@ def check(
     """Say whether FLOW would run, and if not, why.
 
     Looks at all that a run depends on: settings, topics and their partitions,
-    the state and whether it fits, what this client may do, message sizes. Makes
+    the state and whether it fits, the schema registry, what this client may do,
+    message sizes. Makes
     nothing, and disturbs no running flow. The last line and the exit code are
     those of `sluiceway run`.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +14,7 @@ from sluiceway.cli.options import KafkaSettings, kafka_settings
 if TYPE_CHECKING:
     from sluiceway.topics.kafka import Config
 
-LOOKED_AT = 200
+LOOKED_AT, LOOKED_AT_IN_FILES = 200, 10_000
 """Records."""
 _SECONDS = 5.0
 
@@ -51,6 +52,7 @@ def new(
     """
     from sluiceway.errors import SettingsError
     from sluiceway.flows.proposal import flow_file, propose, shell
+    from sluiceway.operators.registry import parameters
 
     to_screen = str(flow) == "-"
     if not to_screen and flow.exists():
@@ -60,19 +62,20 @@ def new(
     if from_ is None:
         from_ = _ask("Where are the instances? kafka://host:9092/topic, dir:path, or a file of CSV or JSON lines")
     if from_.startswith(("kafka://", "dir:")):
-        records = _of_topic(from_, kafka_settings(kafka), registry)
-        made, where, source = propose(records, label), from_, None
+        records, keys = _of_topic(from_, kafka_settings(kafka), registry)
+        where, source = from_, None
     else:
-        records = _of_file(Path(from_))
-        made, where, source = propose(records, label, in_table=True), f"dir:./{name}-instances", from_
+        records, keys, where, source = _of_file(Path(from_)), [], f"dir:./{name}-instances", from_
+    made = propose(records, label, in_file=source is not None, keys=keys)
     if asks:
         label = label or _ask("Which member is the label?", made.label)
-        made = propose(records, label, in_table=source is not None)
+        made = propose(records, label, in_file=source is not None, keys=keys)
         if made.classes is not None:
             named = ", ".join(map(str, made.classes))
             made.negative(_ask(f"Which of {named} comes first, the negative class?", str(made.classes[0])))
         made.operator = _ask("Which operator? (`sluiceway operators` lists them)", made.operator)
-        made.k = _ask("How many features at most?", made.k)
+        if "k" in parameters(made.operator):
+            made.k = _ask("How many features at most?", made.k)
     beside = where.rpartition("/")[0] + "/" if where.startswith("kafka://") else "dir:./"
     topics = {"instances": where}
     for role in ("selections", "predictions", "dead_letters"):
@@ -83,8 +86,10 @@ def new(
     else:
         flow.write_text(text, encoding="utf-8")
     steps = [] if source is None else [shell(made, source, where)]
-    steps.append(f"sluiceway run {flow}" + (" --create-topics" if where.startswith("kafka://") else ""))
-    print("next:\n  " + "\n  ".join(steps), file=sys.stderr)
+    file = f"{name}.toml" if to_screen else str(flow)
+    steps.append(shlex.join(["sluiceway", "run", file, *(["--create-topics"] if where.startswith("kafka://") else [])]))
+    after = f"next, once it is saved as {file}:" if to_screen else "next:"
+    print(f"{after}\n  " + "\n  ".join(steps), file=sys.stderr)
 
 
 def _ask(question: str, default: Any = None) -> Any:
@@ -96,7 +101,10 @@ def _ask(question: str, default: Any = None) -> Any:
         raise SettingsError(f"nobody answers {question!r}: give --from URL, which asks nothing") from None
 
 
-def _of_topic(url: str, config: Config, registry: str | None) -> list[dict[str, Any]]:
+def _of_topic(
+    url: str, config: Config, registry: str | None
+) -> tuple[list[dict[str, Any]], list[bytes | None]]:
+    """Some of its records, and their keys."""
     import time
 
     import orjson
@@ -120,6 +128,7 @@ def _of_topic(url: str, config: Config, registry: str | None) -> list[dict[str, 
         raise SettingsError(f"the topic {topic} does not exist")
     as_json = None if registry is None else Registry({"url": registry}).as_json
     records: list[dict[str, Any]] = []
+    keys: list[bytes | None] = []
     deadline = time.monotonic() + _SECONDS
     for lane in range(lanes):
         start = first_offset(topic, config, lane) if isinstance(topic, KafkaTopic) else 0
@@ -132,52 +141,37 @@ def _of_topic(url: str, config: Config, registry: str | None) -> list[dict[str, 
                         time.sleep(0.05)
                         continue
                     break
-                for value in poll.values:
+                for key, value in zip(poll.keys, poll.values, strict=True):
                     try:
                         record = orjson.loads(as_json(value) if as_json is not None and value else value or b"")
                     except (Refused, orjson.JSONDecodeError):
                         continue
                     if type(record) is dict:
-                        records.append(record)
+                        records.append(record if isinstance(topic, KafkaTopic) else _without_stream(record))
+                        keys.append(key)
         finally:
             reader.close()
     if not records:
         raise SettingsError(f"the topic {topic} holds no records that can be read; of Avro or Protobuf say --registry")
-    return records[:LOOKED_AT]
+    return records[:LOOKED_AT], keys[:LOOKED_AT] if isinstance(topic, KafkaTopic) else []
 
 
 def _of_file(path: Path) -> list[dict[str, Any]]:
-    import csv
+    """As `sluiceway produce --as-is` would send them."""
+    from contextlib import closing
     from itertools import islice
 
-    import orjson
-
     from sluiceway.errors import SettingsError
-    from sluiceway.files import ABSENT, format_of
+    from sluiceway.files import Columns, Lines, format_of, read_rows
 
     kind = format_of(str(path))
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            if kind == "csv":
-                rows = csv.DictReader(file, dialect="excel-tab" if path.suffix == ".tsv" else "excel")
-                given = [{name: value for name, value in row.items() if name} for row in islice(rows, LOOKED_AT)]
-                return [
-                    {name: _number(value) for name, value in row.items() if value and value.lower() not in ABSENT}
-                    for row in given
-                ]
-            if kind == "jsonl":
-                return [orjson.loads(line) for line in islice(file, LOOKED_AT) if line.strip()]
-    except (OSError, UnicodeDecodeError, csv.Error, orjson.JSONDecodeError) as problem:
-        raise SettingsError(f"{path} cannot be read: {problem}") from None
-    raise SettingsError(f"{path}: a flow is proposed for CSV and JSON lines; svmlight has its labels and names already")
+    if kind == "svmlight":
+        raise SettingsError(f"{path}: a flow is proposed for tables and JSON lines; svmlight has its labels already")
+    with closing(Lines(str(path))) as lines:
+        rows = islice(read_rows(lines, kind, Columns(as_is=True)), LOOKED_AT_IN_FILES)
+        return [_without_stream(row.record) for row in rows]
 
 
-def _number(text: str) -> Any:
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        return float(text)
-    except ValueError:
-        return text
+def _without_stream(record: dict[str, Any]) -> dict[str, Any]:
+    """In a directory that member names the stream."""
+    return {name: value for name, value in record.items() if name != "stream"}

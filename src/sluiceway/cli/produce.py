@@ -55,6 +55,10 @@ def produce(
     text_labels: Annotated[
         bool, typer.Option("--text-labels", help="Send labels as text, also 1, -1, 0, true and false.")
     ] = False,
+    as_is: Annotated[
+        bool,
+        typer.Option("--as-is", help="Send rows with all their members as they are, for a flow that has [input.map]."),
+    ] = False,
     partitions: Annotated[
         int | None,
         typer.Option(help="Create the topic with so many if it is missing (a directory: 1).", metavar="N"),
@@ -76,6 +80,7 @@ def produce(
     \b
     sluiceway produce mails.jsonl kafka://localhost:9092/instances
     sluiceway produce visits.csv dir:./visits --key user --label bought
+    sluiceway produce events.jsonl dir:./events --as-is
     ./mails-as-json | sluiceway produce - kafka://localhost:9092/instances
     """
     from itertools import chain
@@ -92,7 +97,7 @@ def produce(
         raise SettingsError(f"--partitions must lie between 1 and 100000, not {partitions}")
     topic = parse_topic(url)
     chosen = format_ or format_of(file)
-    columns = Columns(key, id_, ts, label, tuple(drop or ()), text_labels)
+    columns = Columns(key, id_, ts, label, tuple(drop or ()), text_labels, as_is)
     with ExitStack() as open_:
         lines = Lines(file, follow=follow)
         open_.callback(lines.close)

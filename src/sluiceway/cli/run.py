@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from sluiceway.flows.preflight import Surroundings
     from sluiceway.flows.progress import Progress
-    from sluiceway.flows.run import Outcome
     from sluiceway.flows.settings import Settings
     from sluiceway.flows.work import Work
 
@@ -180,18 +179,26 @@ def execute(
             if may_draw(console(stderr=True)):
                 display.enter_context(_live(progress, in_bytes=isinstance(settings.source, DirectoryTopic)))
 
-        outcome = run_flow(
-            settings,
-            checkpoint_seconds=checkpoint_every,
-            create_topics=create_topics,
-            again=again,
-            on_start=started,
-            on_compile=lambda long: say(f"compiling the operator's kernels, once for this installation ({long}) ..."),
-            progress=progress,
-            work=work,
-        )
+        def compiling(long: str) -> None:
+            say(f"compiling the operator's kernels, once for this installation ({long}) ...")
+
+        try:
+            outcome = run_flow(
+                settings,
+                checkpoint_seconds=checkpoint_every,
+                create_topics=create_topics,
+                again=again,
+                on_start=started,
+                on_compile=compiling,
+                progress=progress,
+                work=work,
+            )
+        except FlowError:
+            if as_json and progress.dead_letters.too_many is not None:  # a flow that was stopped has its report, too
+                print(json.dumps(_report(settings, "too-many-dead-letters", progress)), flush=True)
+            raise
     if as_json:
-        print(json.dumps(_report(settings, outcome, progress)), flush=True)
+        print(json.dumps(_report(settings, outcome.name.lower(), progress)), flush=True)
     if outcome is Outcome.OVER:
         say(
             f"{settings.flow.name}: this flow has come to the end of its input already; `sluiceway {settings.verb}"
@@ -205,20 +212,23 @@ def execute(
     if dead.count:
         where = settings.output_urls["dead_letters"]
         say(f"{settings.flow.name}: `sluiceway inspect {where}` shows dead letters by class")
-    if outcome is Outcome.ENDED and dead.nothing_else:
+    useless = dead.nothing_else([topic.name for topic in settings.inputs.values()])
+    if useless is not None:
         done = "joined" if settings.verb == "join" else "learnt"
+        of = f" of {useless}" if len(settings.inputs) > 1 else ""
         raise FlowError(
-            f"{settings.flow.name}: nothing was {done}, every record that was read became a dead letter; `sluiceway new"
-            f" NEW.toml --from {settings.source}` looks at some records and proposes a flow for them"
+            f"{settings.flow.name}: nothing was {done}, every record{of} that was read became a dead letter; `sluiceway"
+            f" new NEW.toml --from {settings.source}` looks at some records and proposes a flow for them"
         )
 
 
-def _report(settings: Settings, outcome: Outcome, progress: Progress) -> dict[str, Any]:
+def _report(settings: Settings, outcome: str, progress: Progress) -> dict[str, Any]:
     return {
         "flow": settings.flow.name,
-        "outcome": outcome.name.lower(),
+        "outcome": outcome,
         "records": progress.records,
         "seconds": round(progress.seconds, 3),
+        "warnings": progress.warnings,
         "dead_letters": {name: asdict(one) for name, one in sorted(progress.dead_letters.classes.items())},
     }
 

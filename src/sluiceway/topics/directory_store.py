@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TextIO
+from typing import TextIO, TypeVar
 from uuid import uuid4
 
 from sluiceway.errors import FlowError, SettingsError
@@ -31,8 +31,7 @@ from sluiceway.topics.store import (
     Restored,
     Wanted,
     choices,
-    first_difference,
-    other_models,
+    refuse_changed,
 )
 from sluiceway.topics.url import DirectoryTopic
 
@@ -44,6 +43,7 @@ CACHE = 2 << 20
 """Bytes of a lane's file that are kept in memory to look for streams, unless the flow says otherwise."""
 WAIT_SECONDS = 0.01
 LOOKS, LOOK_AGAIN_SECONDS = 5, 0.05
+_Found = TypeVar("_Found")
 
 
 def lane_path(directory: Path, lane: int) -> Path:
@@ -89,12 +89,15 @@ class DirectoryStore:
     def read(self, lane: int) -> Contents:
         return self._look(lane, _contents) or Contents()
 
+    def holds_streams(self, lane: int) -> bool:
+        return self._look(lane, _holds_streams) or False
+
     def run(self) -> RunRecord | None:
         """The run under way, which lane 0 keeps."""
         found = self._look(0, lambda file: _records(file))
         return None if found is None else found.run
 
-    def _look(self, lane: int, read: Callable[[sqlite3.Connection], Contents]) -> Contents | None:
+    def _look(self, lane: int, read: Callable[[sqlite3.Connection], _Found]) -> _Found | None:
         """Without disturbing whoever writes; a flow that begins or ends just now replaces the files beside it."""
         path = lane_path(self.directory, lane)
         problem: sqlite3.Error | None = None
@@ -164,9 +167,10 @@ class DirectoryLane:
             _put(file, OPEN, opened.dump())
             found = _records(file)
         if found.commit is not None:
-            difference = first_difference(found.commit.belongs_to, self._store.belongs_to)
-            if difference is not None:
-                raise other_models(str(self._store), self._store.flow, *difference)
+            store = self._store
+            refuse_changed(
+                str(store), store.flow, found.commit.belongs_to, store.belongs_to, lambda: _holds_streams(file)
+            )
         run = self._agree(wanted, found.run)
         self._run = run
         self._outputs = DirectoryWriter(self._lane, self._store.topics, found.commit)
@@ -325,6 +329,10 @@ def _records(file: sqlite3.Connection) -> Contents:
         RunRecord.load(found[RUN]) if RUN in found else None,
         CommitRecord.load(found[COMMIT]) if COMMIT in found else None,
     )
+
+
+def _holds_streams(file: sqlite3.Connection) -> bool:
+    return file.execute("select 1 from stream limit 1").fetchone() is not None
 
 
 def _contents(file: sqlite3.Connection) -> Contents:

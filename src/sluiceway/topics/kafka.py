@@ -21,6 +21,7 @@ from confluent_kafka.admin import (
 )
 
 from sluiceway.errors import FlowError, ReopenError, SettingsError, UnreachableError
+from sluiceway.topics.listener import spoken
 from sluiceway.topics.positions import Position
 
 logger = logging.getLogger("sluiceway.kafka")
@@ -160,13 +161,38 @@ class Heard:
         match self.last.code():
             case KafkaError._RESOLVE:
                 return f"the host is not known ({text})"
+            case KafkaError._SSL if "certificate verify failed" in text:
+                return (
+                    'its certificate is not trusted: "ssl.ca.location" in [kafka] names the file of the authority'
+                    " that signed it, and the certificate must be for this host"
+                )
+            case _ if "wrong version number" in text or "PLAINTEXT broker listener" in text:
+                return 'it does not speak TLS: leave "security.protocol" out, or name its TLS port'
             case KafkaError._SSL:
-                return f"TLS fails ({text})"
+                return f"TLS fails ({_LIBRARYS_OWN.sub('', text)})"
             case KafkaError._AUTHENTICATION:
                 return f"it does not accept this client ({text})"
         if "Connection refused" in text:
             return f"the connection is refused: nothing listens there ({text})"
-        return text
+        return None if "receive.message.max.bytes" in text else text  # what is read as a size is no answer of Kafka's
+
+
+_LIBRARYS_OWN = re.compile(r"error:[0-9A-F]+:SSL routines:[^:]*:")
+
+
+def _speaks_otherwise(bootstrap: str, heard: Heard) -> str | None:
+    """The sentence for an address at which somebody speaks, but not what the client does."""
+    if heard.last is not None and heard.last.code() not in (KafkaError._SSL, KafkaError._TRANSPORT):
+        return None
+    language = spoken(bootstrap)
+    if language == "HTTP":
+        return "an HTTP server answers there, which is no Kafka broker"
+    if language == "TLS" and (heard.last is None or heard.last.code() != KafkaError._SSL):
+        return (
+            'it speaks TLS, and this client does not: "security.protocol" in [kafka] must be "SSL", or "SASL_SSL" with'
+            " a user"
+        )
+    return None
 
 
 def first_answer(
@@ -180,9 +206,11 @@ def first_answer(
             return ask(min(LISTEN_SECONDS, ANSWER_SECONDS))
         except KafkaException as problem:
             serve(0)  # what the client has to say comes while it is served only
-            cause = heard.cause() or sentence(problem)
-            if heard.hopeless or time.monotonic() > deadline:
-                within = "" if heard.hopeless else f" within {ANSWER_SECONDS:.0f} s"
+            otherwise = _speaks_otherwise(bootstrap, heard)
+            cause = otherwise or heard.cause() or f"nothing comes back ({sentence(problem)})"
+            hopeless = heard.hopeless or otherwise is not None
+            if hopeless or time.monotonic() > deadline:
+                within = "" if hopeless else f" within {ANSWER_SECONDS:.0f} s"
                 raise UnreachableError(f"no Kafka broker answers at {bootstrap}{within}: {cause}") from problem
             if not told:
                 told = True

@@ -35,15 +35,14 @@ from sluiceway.topics.state_records import (
     chunks,
     whole_head,
 )
-from sluiceway.topics.state_topic import GatheredInMemory, StateReader, StateTopic, glance, read
+from sluiceway.topics.state_topic import GatheredInMemory, StateReader, StateTopic, glance, holds_states, read
 from sluiceway.topics.store import (
     BelongsTo,
     Glance,
     LaneStore,
     Restored,
     Wanted,
-    first_difference,
-    other_models,
+    refuse_changed,
 )
 from sluiceway.topics.url import DirectoryTopic
 
@@ -90,6 +89,9 @@ class KafkaStore:
 
     def read(self, lane: int) -> Contents:
         return read(self.topic, lane)
+
+    def holds_streams(self, lane: int) -> bool:
+        return holds_states(self.topic, lane)
 
     def lane(self, lane: int, alive: Callable[[], bool]) -> LaneStore:
         return KafkaLane(lane, self, alive)
@@ -140,8 +142,8 @@ class KafkaLane:
         with self._fenced() as reader:
             found = reader.contents
             refuse_emptied(self._store.topic, self._lane, reader.low())
-            self._refuse_strange(found)
             self._asleep, self._many = reader.streams()
+            self._refuse_strange(found, holds_streams=self._asleep.next_birth > 0)
             run = self._agree(wanted, reader)
         self._run = run
         self._open_files(found.commit)
@@ -185,14 +187,13 @@ class KafkaLane:
         if not self._alive():
             raise ReopenError(f"lane {self._lane} has gone to another process")
 
-    def _refuse_strange(self, found: Contents) -> None:
+    def _refuse_strange(self, found: Contents, *, holds_streams: bool) -> None:
         topic = self._store.topic
         if found.commit is None:
             refuse_lost(topic, self._lane, self._store.offsets, fenced=True)
             return
-        difference = first_difference(found.commit.belongs_to, self._store.belongs_to)
-        if difference is not None:
-            raise other_models(str(topic), topic.flow, *difference)
+        belongs = found.commit.belongs_to
+        refuse_changed(str(topic), topic.flow, belongs, self._store.belongs_to, lambda: holds_streams)
 
     def _agree(self, wanted: Wanted, reader: StateReader) -> RunRecord:
         """The run that all lanes are about: whoever opens lane 0 begins it, the others wait for it."""

@@ -55,11 +55,21 @@ class Registry:
             self._client.get_subjects()
         except self._error as problem:
             self._refuse_denied(problem)
+            if _is_strange(problem):
+                raise self._no_registry(f" (HTTP status {problem.http_status_code})") from None
             raise UnreachableError(f"the schema registry {self._where} answers: {_of(problem)}") from None
+        except ValueError as problem:  # what it says is no JSON
+            raise self._no_registry("") from problem
         except Exception as problem:
             raise UnreachableError(
                 f"no schema registry answers at {self._where} (registry.url): {_of(problem)}"
             ) from None
+
+    def _no_registry(self, status: str) -> UnreachableError:
+        return UnreachableError(
+            f"what answers at {self._where} (registry.url) is no schema registry{status}: the url goes down to where"
+            f" its /subjects are, as https://host/apis/ccompat/v7 does"
+        )
 
     def as_json(self, value: bytes) -> bytes:
         """The value as JSON, or `Refused`; the value itself, if it is in no registry's format."""
@@ -94,9 +104,10 @@ class Registry:
             return self._client.get_schema(number)
         except self._error as problem:
             self._refuse_denied(problem)
-            if problem.http_status_code == _NOT_FOUND:
+            if problem.http_status_code == _NOT_FOUND and not _is_strange(problem):
                 raise Refused("bad-schema", f"the registry has no schema {number}") from None
-            raise ReopenError(f"the schema registry {self._where} answers: {_of(problem)}") from None
+            said = f"with HTTP status {problem.http_status_code}" if _is_strange(problem) else _of(problem)
+            raise ReopenError(f"the schema registry {self._where} answers: {said}") from None
         except Exception as problem:
             raise ReopenError(f"the schema registry {self._where} does not answer: {_of(problem)}") from None
 
@@ -205,6 +216,11 @@ def _refuse_not_finite(value: Any, path: str) -> None:
             _refuse_not_finite(member, f"{path}.{place}")
     elif type(value) is float and not math.isfinite(value):
         raise Refused("bad-feature", f"{path} is {value}, not a finite number")
+
+
+def _is_strange(problem: Any) -> bool:
+    """An answer in no form of a registry's: of a proxy, or of whatever else is there."""
+    return bool(problem.error_code == -1)
 
 
 def _shown(url: str) -> str:

@@ -241,6 +241,28 @@ def _newest(topic: StateTopic, lane: int) -> tuple[Glance, int]:
         back *= 8
 
 
+class _Noticed:
+    """Whether there are any."""
+
+    def __init__(self) -> None:
+        self.any = False
+
+    def take(self, records: Mapping[bytes, bytes | None]) -> None:
+        self.any = self.any or any(value is not None for value in records.values())
+
+    def finish(self) -> tuple[Asleep, dict[Place, int]]:
+        raise AssertionError("they were not kept")
+
+
+def holds_states(topic: StateTopic, lane: int) -> bool:
+    """Looks no further than to the first of them."""
+    states = _Noticed()
+    with closing(StateReader(topic, lane, states=states)) as reader:
+        while not (reader.at_end or states.any):
+            reader.read()
+    return states.any
+
+
 def read(topic: StateTopic, lane: int) -> Contents:
     """Everything up to a commit that is met at the end.
 

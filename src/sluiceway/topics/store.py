@@ -90,6 +90,9 @@ class FlowStore(Protocol):
     def read(self, lane: int) -> Contents:
         """Everything up to a commit met at the end, while others may go on writing."""
 
+    def holds_streams(self, lane: int) -> bool:
+        """Whether anything was ever learnt there."""
+
     def lane(self, lane: int, alive: Callable[[], bool]) -> LaneStore:
         """`alive` says whether the lane is still wanted: a late opener must not fence its successor."""
 
@@ -114,6 +117,19 @@ def first_difference(found: BelongsTo, wanted: BelongsTo) -> tuple[str, Any, Any
         if found.get(name) != wanted.get(name):
             return name, found.get(name), wanted.get(name)
     return None
+
+
+_PLACES = frozenset({"flow", "input", "input_id", "labels", "labels_id", "selections"})
+"""Of what belongs to a store, that which its positions are about. It comes first."""
+
+
+def refuse_changed(
+    store: str, flow: str, found: BelongsTo, wanted: BelongsTo, holds_streams: Callable[[], bool]
+) -> None:
+    """Of a lane: settings that would make other models. Where it holds none yet, they may be mended."""
+    difference = first_difference(found, wanted)
+    if difference is not None and (difference[0] in _PLACES or holds_streams()):
+        raise other_models(store, flow, *difference)
 
 
 def other_models(store: str, flow: str, name: str, found: object, wanted: object) -> FlowError:
