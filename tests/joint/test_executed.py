@@ -37,8 +37,8 @@ def policy_of(seed: int, classes: int, solve: Callable[..., Any]) -> tuple[Polic
     return Policy(plan, stages.misclassification, solve), stages, costs
 
 
-def every_row(policy: Policy) -> tuple[Vector, Any]:
-    X = np.array(list(product(range(BINS), repeat=STAGES)), dtype=np.float64)
+def every_row(policy: Policy, *more: float) -> tuple[Vector, Any]:
+    X = np.array(list(product([*range(BINS), *more], repeat=STAGES)), dtype=np.float64)
     return X, policy.decide(dense(X, np.zeros(len(X))), 0, len(X), np.arange(STAGES), True)
 
 
@@ -93,6 +93,16 @@ def test_what_rows_cost_lies_between_the_best_policy_and_deciding_at_once(
         assert spent <= min(at_once, exact + GRID_ERROR) + 1e-12
     else:
         assert spent <= exact * 1.1 + 1e-3
+
+
+@pytest.mark.parametrize(("classes", "seed"), EXECUTED)
+@pytest.mark.parametrize("rule", ["best", "thresholds"])
+def test_the_reach_is_how_far_some_row_goes(rule: str, classes: int, seed: int) -> None:
+    best: Any = by_interval if classes == 2 else planes(seed)
+    policy, _, _ = policy_of(seed, classes, best if rule == "best" else partial(by_risk, seed=0, version=1))
+    assert policy.reach == every_row(policy)[1].used.max()
+    furthest = every_row(policy, np.nan)[1].used.max()
+    assert furthest <= policy.reach_with_unknown <= STAGES
 
 
 @pytest.mark.parametrize("seed", range(20))
