@@ -276,7 +276,7 @@ class Joint(Operator, Protocol):
 
     @property
     def reachable(self) -> tuple[str, ...]:
-        """The first ones of the order: whatever an instance shows, no other is looked at."""
+        """The first ones of the order: no other is looked at, as long as instances have a value for each."""
 
     @property
     def policy_version(self) -> int:

@@ -19,6 +19,9 @@ from sluiceway.operators.kernels.joint.stages import Stages, decided, enough, ne
 from sluiceway.schemas.batch import InstanceBatch
 
 Vector = NDArray[np.float64]
+MOST_BELIEFS = 1000
+"""So many are followed to say how far rows can go."""
+_ROUNDING = 1e-9
 _FLOATS, _INTEGERS = np.dtype("<f8"), np.dtype("<i8")
 
 
@@ -102,10 +105,53 @@ class Policy:
 
     @cached_property
     def reach(self) -> int:
-        """How many stages a row can go through: before the next one every row stops, whatever it has shown."""
+        """How many stages a row can go through at most that has a value for each."""
+        return self._reach(unknown=False)
+
+    @cached_property
+    def reach_with_unknown(self) -> int:
+        """And whatever values it lacks."""
+        return self._reach(unknown=True)
+
+    def _reach(self, *, unknown: bool) -> int:
+        """Never too few. It follows all beliefs that rows come to; where these get too many, only a stage before which
+        any belief stops ends it."""
+        stages, horizon = self.stages, self.horizon
+        _, befores, values, _ = stages.tables.shape
+        never = np.isposinf(stages.low if len(stages.odds) else stages.risk)
+        beliefs: Vector | None = stages.prior[None]
+        bins = np.zeros((1, horizon), dtype=np.int8)
+        for k in range(horizon):
+            if len(never) and never[k]:
+                return k
+            if beliefs is None:
+                continue
+            going = self._goes_on(k, beliefs)
+            if not going.any():
+                return k
+            beliefs, bins = beliefs[going], bins[going]
+            ancestor = int(stages.ancestor[k])
+            before = bins[:, ancestor] if ancestor >= 0 else np.full(len(beliefs), befores - 1)
+            told = stages.tables[k, before]
+            after = np.concatenate([beliefs * told[:, v] for v in range(values)] + [beliefs] * unknown)
+            bins = np.tile(bins, (values + unknown, 1))
+            bins[:, k] = np.repeat([*range(values), *[befores - 1] * unknown], len(beliefs))
+            there = after.sum(axis=1) > 0
+            after, bins = after[there], bins[there]
+            beliefs = after / after.sum(axis=1, keepdims=True) if len(after) <= MOST_BELIEFS else None
+        return horizon
+
+    def _goes_on(self, k: int, beliefs: Vector) -> NDArray[np.bool_]:
+        """As the kernels have it, but for rounding: in doubt, yes."""
         stages = self.stages
-        always = np.flatnonzero(np.isposinf(stages.low if len(stages.odds) else stages.risk))
-        return int(always[0]) if len(always) else self.horizon
+        if len(stages.odds):
+            with np.errstate(divide="ignore"):
+                odds = np.log(beliefs[:, 1]) - np.log(beliefs[:, 0])
+            return np.asarray((odds > stages.low[k] - _ROUNDING) & (odds < stages.high[k] + _ROUNDING))
+        risk = (beliefs @ self.misclassification).min(axis=1)
+        enough = stages.risk[k] if len(stages.risk) else (beliefs @ stages.planes[k]).min(axis=1)
+        # a threshold lets a risk go on that is above it, planes one that they are below
+        return np.asarray(risk > enough - _ROUNDING)
 
     @cached_property
     def _prior_odds(self) -> float:

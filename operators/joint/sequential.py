@@ -137,8 +137,14 @@ class SequentialClassifier(Parameters, ABC):
 
     @property
     def reachable(self) -> tuple[str, ...]:
-        """The first ones of the order: whatever an instance shows, no other is looked at."""
-        return self._policy.plan.names[: self._policy.reach] if self._policy else ()
+        """The first ones of the order: no other is looked at, as long as an instance has a value for each.
+
+        Once a window has seen a value missing that was looked at: whatever instances lack.
+        """
+        if self._policy is None:
+            return ()
+        reach = self._policy.reach_with_unknown if self._last.missing else self._policy.reach
+        return self._policy.plan.names[:reach]
 
     @property
     def policy_version(self) -> int:

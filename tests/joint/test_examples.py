@@ -201,14 +201,29 @@ def test_refit_ends_the_warm_up_and_shows_what_was_learnt() -> None:
 
 
 @pytest.mark.parametrize("cls", [Etana, FEtana])
-def test_no_more_is_wanted_than_can_be_looked_at(cls: Any) -> None:
+@pytest.mark.parametrize("classes", [2, 3, 4])
+def test_no_more_is_wanted_than_can_be_looked_at(cls: Any, classes: int) -> None:
     """Of twenty features that tell nothing and one that tells all, that one; the others cost more than they save."""
     rng = np.random.default_rng(0)
-    y = rng.choice([-1, 1], 400)
-    X = rng.normal(size=(400, 21))
-    X[:, 4] = 3 * y + rng.normal(size=400)
-    model = cls(cost=0.1, bins=2, warm_up=400)
-    model.learn_many(dense(X, y))
+    place = rng.integers(classes, size=600)
+    X = rng.normal(size=(600, 21))
+    X[:, 4] = 10 * place + rng.normal(size=600)
+    model = cls(cost=0.03, bins=classes, warm_up=600, absent="missing")
+    model.learn_many(dense(X, place * 2 - 1 if classes == 2 else place + 1))
     assert len(model.order) > 10
     assert model.reachable == ("4",)
     assert model.wanted_features() == ["4"]
+
+
+def test_where_values_lack_what_may_be_looked_at_instead_is_wanted_too() -> None:
+    rng = np.random.default_rng(1)
+    y = rng.choice([-1, 1], 600)
+    X = 5 * y[:, None] + rng.normal(size=(600, 3))
+    model = Etana(bins=2, cost=0.05, warm_up=200, refit_every=200, absent="missing")
+    model.learn_many(dense(X[:400], y[:400]))
+    [first] = model.reachable
+    X[400:500, int(first)] = np.nan
+    model.learn_many(dense(X[400:], y[400:]))
+    assert model.reachable[0] == first
+    assert len(model.reachable) > 1
+    assert type(model).from_state(model.state()).reachable == model.reachable

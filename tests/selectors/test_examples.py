@@ -14,6 +14,8 @@ from sluiceway.operators.kernels.keys import feature_keys
 from sluiceway.operators.selectors.alpha_investing import AlphaInvesting
 from sluiceway.operators.selectors.fast_osfs import FastOSFS
 from sluiceway.operators.selectors.fcbf import FCBF
+from sluiceway.operators.selectors.ofs_a3m import OFSA3M
+from sluiceway.operators.selectors.ofs_density import OFSDensity
 from sluiceway.operators.selectors.osfs import OSFS
 from sluiceway.operators.selectors.saola import Saola
 from sluiceway.operators.selectors.saola_order_free import SaolaOrderFree
@@ -249,3 +251,22 @@ def test_hyper_parameters_are_checked_at_once(make: Any, message: str) -> None:
     with pytest.raises(ValueError, match="must be") as caught:
         make()
     assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(("cls", "purity"), [(OFSA3M, 5 / 12), (OFSDensity, 5 / 24)])
+def test_how_pure_neighbourhoods_are_by_hand(cls: Any, purity: float) -> None:
+    """Rows a, b, c, d; distances in the column's own unit, as both rules know no other.
+
+    gap: up to the first step of at least 0.75 (farthest - nearest), density: up to the first rise of s_t / t
+    a: 2.5 b, 3 c, 8 d      gap b c       1/2    density b c      1/2
+    b: 0.5 c, 2.5 a, 5.5 d  gap c a d     1/3    density c        0
+    c: 0.5 b, 3 a, 5 d      gap b a d     1/3    density b        0
+    d: 5 c, 5.5 b, 8 a      gap c b       1/2    density c b a    1/3
+    """
+    model = cls()
+    model.begin([1, 1, -1, -1])
+    assert model.learn_feature("constant", [3.0, 3.0, 3.0, 3.0]).reason.endswith("constant")
+    assert model.learn_feature("F", [0.0, 2.5, 3.0, 8.0]).kept
+    [(_, weight, _)] = model.selected
+    assert weight == pytest.approx(purity, abs=1e-15)
+    assert model.metrics()["purity"] == weight
