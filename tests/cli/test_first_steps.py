@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import pty
 import sys
@@ -12,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from sluiceway.cli.log import _Stderr
 from sluiceway.errors import SettingsError, UnreachableError
 from sluiceway.flows.settings import Settings
 from sluiceway.topics import kafka
@@ -77,19 +75,6 @@ def test_why_no_broker_answers(
     first, second = (record.getMessage() for record in caplog.records)
     assert first == second, "said once while it waits, and nothing of the client's own"
     assert first.startswith(f"no answer from {address} yet: {cause}")
-
-
-
-def test_the_client_s_own_lines_are_not_for_people(capsys: pytest.CaptureFixture[str]) -> None:
-    handler = _Stderr()
-    lines = (
-        "CONFWARN [rdkafka#producer-1] [thrd:app]: Configuration property x is ignored",
-        "GETPID [sluiceway#producer-3] [thrd:main]: Failed to acquire idempotence PID: retrying",
-        "a sentence",
-    )
-    for message in lines:
-        handler.emit(logging.LogRecord("sluiceway.kafka", logging.WARNING, "", 0, message, (), None))
-    assert capsys.readouterr().err == "a sentence\n"
 
 
 def test_a_file_of_client_settings_is_for_all_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
