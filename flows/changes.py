@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sluiceway.errors import SettingsError
-from sluiceway.flows.settings import Settings
+from sluiceway.flows.settings import HIDDEN, Settings
 
 
 def parse_sets(given: Iterable[str]) -> dict[str, list[Any]]:
@@ -22,7 +22,8 @@ def parse_sets(given: Iterable[str]) -> dict[str, list[Any]]:
         name, equals, values = text.partition("=")
         name = name.strip()
         if not (name and equals and values.strip()):
-            raise SettingsError(f"--set takes NAME=VALUE,VALUE, for example operator.k=5,10, not {text!r}")
+            shown = "" if text.startswith(HIDDEN) else f", not {text!r}"
+            raise SettingsError(f"--set takes NAME=VALUE,VALUE, for example operator.k=5,10{shown}")
         if name in found:
             raise SettingsError(f"--set {name} is given twice; write its values in one list")
         found[name] = _values(values)
@@ -55,7 +56,8 @@ def apply_changes(content: Mapping[str, Any], changes: Mapping[str, Any]) -> dic
     """A copy of a flow's tables with some settings, named by their dotted names, changed."""
     changed: dict[str, Any] = {key: dict(value) if isinstance(value, dict) else value for key, value in content.items()}
     for name, value in changes.items():
-        *path, last = name.split(".")
+        # names of the Kafka client have dots of their own
+        *path, last = name.split(".", 1) if name.startswith("kafka.") else name.split(".")
         table = changed
         for part in path:
             inner = table.get(part, {})

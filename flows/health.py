@@ -23,6 +23,9 @@ def troubles(progress: Progress, limit: float) -> list[str]:
     for number, failing in sorted(progress.failing.copy().items()):
         if now - failing > limit:
             found.append(f"lane {number} has been opened again and again for {now - failing:.0f} s")
+    for number, alive in sorted(progress.opening.copy().items()):
+        if now - alive > limit:
+            found.append(f"lane {number} is being opened, without a sign of life for {now - alive:.0f} s")
     for number, lane in sorted(progress.lanes.copy().items()):
         since = lane.behind_since
         if since is not None and now - since > limit and number not in progress.waiting:

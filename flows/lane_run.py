@@ -69,6 +69,8 @@ class Opened(NamedTuple):
     reader: Reader
     processor: Processor
     state: StateSize
+    committed_at: float
+    """When the lane's newest commit was made, in seconds since 1970; 0 = there is none."""
 
 
 class Attempt:
@@ -82,7 +84,7 @@ class Attempt:
         self.opened: Opened | None = None
         self.problem: BaseException | None = None
         self.commits = 0
-        self.began = self.committed_at = time.monotonic()
+        self.began = self.committed_at = self.alive_at = time.monotonic()
         self.pace = Pace(parts.interval)
         self._parts = parts
         self._jobs: SimpleQueue[Job | str | None] = SimpleQueue()
@@ -168,7 +170,8 @@ class Attempt:
         self._alive()
         ended = commit is not None and commit.final and commit.run == run.number
         size = StateSize.of(restored.asleep)
-        return Opened(run.number, ended, parts.reader(Opening(lane, positions, run.bounds, processor)), processor, size)
+        reader = parts.reader(Opening(lane, positions, run.bounds, processor))
+        return Opened(run.number, ended, reader, processor, size, 0.0 if commit is None else commit.at / 1000)
 
     def _serve(self, store: LaneStore) -> None:
         while True:
@@ -224,7 +227,8 @@ class Attempt:
 
     def _alive(self) -> bool:
         """Asked by the store while it opens the lane, which is a sign of life."""
-        self._deadline = time.monotonic() + self._allowed
+        self.alive_at = time.monotonic()
+        self._deadline = self.alive_at + self._allowed
         return self.live
 
     @contextmanager
@@ -350,6 +354,7 @@ class LaneRun:
     def _take(self, attempt: Attempt, stopping: bool) -> None:
         opened = attempt.opened
         if opened is None:
+            self._parts.progress.opening[self.lane] = attempt.alive_at
             if stopping:
                 self.close()
                 self.done = True
@@ -357,7 +362,9 @@ class LaneRun:
         self._opened, self.run = opened, opened.run
         self._barrier_at = time.monotonic() + self._parts.interval
         at = opened.reader.position
-        self._progress = self._parts.progress.open(self.lane, at, opened.reader.stop, opened.state)
+        self._progress = self._parts.progress.open(
+            self.lane, at, opened.reader.stop, opened.state, opened.committed_at
+        )
         logger.info(
             "lane %d is open at %d with %d streams; it took %.1f s",
             self.lane, at, opened.state.streams, time.monotonic() - attempt.began,

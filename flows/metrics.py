@@ -123,7 +123,7 @@ MEASURES: tuple[Measure, ...] = (
     ),
     Measure(
         "last_commit_timestamp_seconds", "gauge", LANE,
-        "when the newest commit here ended; `time()` less this is its age", _newest,
+        "when the newest commit was made; `time()` less this is its age", _newest,
     ),
     Measure("streams", "gauge", LANE, "streams that have a state", _of_lanes(lambda lane: lane.state.streams)),
     Measure(

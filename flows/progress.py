@@ -68,7 +68,7 @@ class LaneCounts:
     """By how long they took, see `DURATIONS`."""
     commit_seconds: float = 0.0
     newest: float = 0.0
-    """When the newest commit ended, in seconds since 1970; 0 = there was none here."""
+    """When the newest commit ended, here or, before the first one, elsewhere; in seconds since 1970, 0 = never."""
     reopened: int = 0
 
     def committed(self, tally: Tally, seconds: float) -> None:
@@ -90,8 +90,8 @@ class Progress:
     dead_letters: DeadLetters = field(default_factory=DeadLetters)
     warnings: list[str] = field(default_factory=list)
     """What was said of the input besides."""
-    opening: set[int] = field(default_factory=set)
-    """Lanes whose state is being restored."""
+    opening: dict[int, float] = field(default_factory=dict)
+    """Lanes whose state is being restored, and when there was a sign of life of each, on the monotonic clock."""
     failing: dict[int, float] = field(default_factory=dict)
     """Lanes that must be opened again and again, and since when."""
     parked: dict[int, str] = field(default_factory=dict)
@@ -111,15 +111,18 @@ class Progress:
         """The lane has come to this process, or must be opened again."""
         self.counts.setdefault(lane, LaneCounts())
         self.parked.pop(lane, None)
-        self.opening.add(lane)
+        self.opening[lane] = time.monotonic()
 
-    def open(self, lane: int, position: int, stop: int | None, state: StateSize | None = None) -> LaneProgress:
-        """A source begins to read."""
+    def open(
+        self, lane: int, position: int, stop: int | None, state: StateSize | None = None, committed_at: float = 0.0
+    ) -> LaneProgress:
+        """A source begins to read; `committed_at`: when the commit was made that it goes on from."""
         before = self.lanes.get(lane)
         self._before += 0 if before is None else before.records
-        self.counts.setdefault(lane, LaneCounts())
+        counts = self.counts.setdefault(lane, LaneCounts())
+        counts.newest = max(counts.newest, committed_at)
         self.waiting.pop(lane, None)
-        self.opening.discard(lane)
+        self.opening.pop(lane, None)
         opened = self.lanes[lane] = LaneProgress(position, position, stop, state or StateSize())
         return opened
 
@@ -135,11 +138,12 @@ class Progress:
     def failed(self, lane: int) -> None:
         """The lane must be opened again."""
         self.counts.setdefault(lane, LaneCounts()).reopened += 1
-        self.failing.setdefault(lane, time.monotonic())
+        now = time.monotonic()
+        self.failing.setdefault(lane, min(now, self.opening.get(lane, now)))
         self.waiting[lane] = "opening the lane again"
 
     def park(self, lane: int, reason: str) -> None:
-        self.opening.discard(lane)
+        self.opening.pop(lane, None)
         self.parked[lane] = reason
         self.waiting[lane] = f"parked: {reason}"
 
@@ -148,7 +152,7 @@ class Progress:
         self.waiting.pop(lane, None)
         self.failing.pop(lane, None)
         self.parked.pop(lane, None)
-        self.opening.discard(lane)
+        self.opening.pop(lane, None)
         gone = self.lanes.pop(lane, None)
         self._before += 0 if gone is None else gone.records
 

@@ -118,6 +118,8 @@ def run(
             finally:
                 watch.close()
                 pulse.close()
+            if watch.change is not None and not watch.change.grown and not stop.stopped:
+                raise FlowError(watch.change.sentence)  # lanes may have failed for it: this is why
             raise_problems(process)
             progress.dead_letters.refuse_too_many(settings.flow.name, settings.verb)
             if watch.change is None or stop.stopped:

@@ -27,13 +27,15 @@ from sluiceway.topics.client_settings import fill_in, from_environment, refuse_o
 from sluiceway.topics.positions import parse_position
 from sluiceway.topics.registry import json_reader
 from sluiceway.topics.store import JOIN
-from sluiceway.topics.url import DirectoryTopic, KafkaTopic, Topic, parse_topic
+from sluiceway.topics.url import DirectoryTopic, KafkaTopic, Topic, masked, parse_topic
 
 MAX_NAME = 200
 APPLY = "-apply"
 """What a flow's name has after it when it is applied, which is a flow of its own, as joining its labels is."""
 RESERVED = (".state", ".members", APPLY, JOIN)
 """Ends of names that the flow's own topic and group, applying and joining have."""
+HIDDEN = ("kafka", "registry")
+"""Tables whose values are never shown: some are secrets."""
 OUTPUTS = ("selections", "predictions", "verdicts", "requests", "dead_letters")
 """Of the topics, those that `sluiceway run` writes."""
 
@@ -490,9 +492,10 @@ def _mistake(model: type[BaseModel], errors: list[ErrorDetails]) -> str:
             others = [name for name in first["input"] if name not in section.model_fields]  # an operator's parameters
             near = difflib.get_close_matches(path[-1], others, n=1, cutoff=0.5)
             return f"the setting {dotted} is missing" + (f"; did you mean it by {near[0]!r}?" if near else "")
-    if path[0] in ("kafka", "registry") and len(path) > 1:
-        return f"{path[0]}.{path[1]} = {first['input']!r}: it must be a text, a number, true or false"
-    return f"{dotted} = {first['input']!r}: {first['msg'][0].lower()}{first['msg'][1:]}"
+    if path[0] in HIDDEN:
+        return f"{'.'.join(path[:2])} must be {'a text, a number, true or false' if len(path) > 1 else 'a table'}"
+    given = masked(repr(first["input"])) if path[0] == "topics" else repr(first["input"])
+    return f"{dotted} = {given}: {first['msg'][0].lower()}{first['msg'][1:]}"
 
 
 def _section_of(model: type[BaseModel], path: list[str]) -> type[BaseModel]:

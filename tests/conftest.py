@@ -36,8 +36,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run the whole crash series, also the tests marked crash(full=True)",
     )
     faults = parser.getgroup("faults")
-    faults.addoption("--schedules", type=int, default=10, help="how many schedules of faults are played")
-    faults.addoption("--seed", type=int, default=0, help="the seed of the first of them")
+    faults.addoption("--schedules", type=int, help="how many schedules of faults are played; else ten chosen ones")
+    faults.addoption("--seed", type=int, help="the seed of the first of them")
 
 
 # an example may be the first to compile a kernel, or meet a busy machine: times are measured by benchmarks alone

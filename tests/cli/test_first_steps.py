@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import pty
 import subprocess
@@ -13,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from sluiceway.cli.log import _Stderr
 from sluiceway.errors import SettingsError, UnreachableError
 from sluiceway.flows.settings import Settings
 from sluiceway.topics import kafka
@@ -80,7 +78,6 @@ def test_why_no_broker_answers(
     assert first.startswith(f"no answer from {address} yet: {cause}")
 
 
-
 @pytest.mark.parametrize("settings", [{}, {"security.protocol": "SSL"}], ids=["plain", "tls"])
 def test_an_http_server_is_no_broker(monkeypatch: pytest.MonkeyPatch, settings: dict[str, str]) -> None:
     """However long it is waited for: so that is said at once."""
@@ -96,18 +93,6 @@ def test_an_http_server_is_no_broker(monkeypatch: pytest.MonkeyPatch, settings: 
             server.kill()
     said = f"no Kafka broker answers at {address}: an HTTP server answers there, which is no Kafka broker"
     assert str(refused.value) == said
-
-
-def test_the_client_s_own_lines_are_not_for_people(capsys: pytest.CaptureFixture[str]) -> None:
-    handler = _Stderr()
-    lines = (
-        "CONFWARN [rdkafka#producer-1] [thrd:app]: Configuration property x is ignored",
-        "GETPID [sluiceway#producer-3] [thrd:main]: Failed to acquire idempotence PID: retrying",
-        "a sentence",
-    )
-    for message in lines:
-        handler.emit(logging.LogRecord("sluiceway.kafka", logging.WARNING, "", 0, message, (), None))
-    assert capsys.readouterr().err == "a sentence\n"
 
 
 def test_a_file_of_client_settings_is_for_all_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import re
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from sluiceway.cli import log
 from tests.cli.calling import Call
@@ -54,6 +58,57 @@ def test_fields_and_tracebacks_in_both_forms() -> None:
         "message": "3 records\nmore",
         "lag": 4,
     }
+
+
+@pytest.fixture
+def handlers_as_before() -> Iterator[None]:
+    root = logging.getLogger()
+    before = list(root.handlers)
+    yield
+    root.handlers[:] = before
+    log._format = None
+
+
+THE_CLIENT_S = (
+    (logging.WARNING, "CONFWARN [rdkafka#producer-1] [thrd:app]: Configuration property x is ignored"),
+    (logging.ERROR, "FAIL [sluiceway#consumer-3] [thrd:127.0.0.1:9/bootstrap]: Connect failed"),
+)
+
+
+def tell_both(monkeypatch: pytest.MonkeyPatch, *, terminal: bool) -> str:
+    """What is written of the client's own lines and a sentence of ours, by a command that runs until it is stopped."""
+    written = io.StringIO()
+    monkeypatch.setattr(written, "isatty", lambda: terminal)
+    monkeypatch.setattr("sys.stderr", written)
+    log.begin(log.LogFormat.TEXT)
+    log_lines()
+    return written.getvalue()
+
+
+def log_lines() -> None:
+    for level, message in (*THE_CLIENT_S, (logging.WARNING, "a sentence")):
+        logging.getLogger("sluiceway.kafka").log(level, "%s", message)
+
+
+@pytest.mark.usefixtures("handlers_as_before")
+def test_the_client_s_own_lines_are_for_the_log_and_not_for_people(monkeypatch: pytest.MonkeyPatch) -> None:
+    logged = tell_both(monkeypatch, terminal=False).splitlines()
+    assert [line.partition(" ")[2] for line in logged] == [
+        f"WARNING sluiceway.kafka: {THE_CLIENT_S[0][1]}",
+        f"ERROR   sluiceway.kafka: {THE_CLIENT_S[1][1]}",
+        "WARNING sluiceway.kafka: a sentence",
+    ]
+    assert tell_both(monkeypatch, terminal=True) == "sluiceway: sluiceway.kafka: a sentence\n"
+    written = io.StringIO()
+    monkeypatch.setattr("sys.stderr", written)
+    log.begin(log.LogFormat.JSON)
+    log_lines()
+    assert [json.loads(line)["level"] for line in written.getvalue().splitlines()] == ["warning", "error", "warning"]
+    written = io.StringIO()
+    monkeypatch.setattr("sys.stderr", written)
+    log.tell_warnings()
+    log_lines()
+    assert written.getvalue() == "sluiceway: sluiceway.kafka: a sentence\n"
 
 
 def test_a_command_does_not_speak_like_the_one_before(tmp_path: Path, call: Call) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable
@@ -18,7 +19,9 @@ class Report:
         self._file = None if path is None else os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o644)
 
     def __call__(self, event: str, **details: object) -> None:
-        if self._file is not None:
+        if self._file is None:
+            return
+        with contextlib.suppress(OSError):  # a process may have come to the limit of its files
             os.write(self._file, orjson.dumps({"event": event, "at": time.monotonic(), **details}) + b"\n")
 
 

@@ -23,6 +23,7 @@ from tests.support.flow import Running
 
 MONITORING = Path(__file__).resolve().parents[2] / "docker" / "chart" / "monitoring"
 ALERTS = MONITORING / "alerts.yaml"
+ALERTS_TEST = Path(__file__).with_name("alerts_test.yaml")
 DASHBOARD = json.loads((MONITORING / "dashboard.json").read_text())
 VARIABLES = {"$flow": ".*", "$__rate_interval": "10s"}
 
@@ -67,6 +68,15 @@ def tool(name: str) -> str:
 
 def test_prometheus_takes_the_rules() -> None:
     done = subprocess.run([tool("promtool"), "check", "rules", ALERTS], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_each_alert_fires_when_it_should_and_only_then() -> None:
+    tests = ALERTS_TEST.read_text()
+    for name in re.findall(r"- alert: (\w+)", ALERTS.read_text()):
+        assert re.search(rf"alertname: {name}\n +eval_time: \w+\n +exp_alerts:\n +- ", tests), f"{name} never fires"
+        assert re.search(rf"alertname: {name}, eval_time: \w+, exp_alerts: \[\]", tests), f"{name} always fires"
+    done = subprocess.run([tool("promtool"), "test", "rules", ALERTS_TEST], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -3,23 +3,28 @@ or it has stopped with a sentence that is true."""
 
 from __future__ import annotations
 
+import contextlib
 import re
+import resource
 import shutil
 import signal
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from sluiceway.topics.state_records import COMMIT
 from tests.crash.compare import Output, count, differences, prefix_differences
 from tests.crash.harness import Child, Flow, How
 from tests.crash.workload import LANES
 from tests.crash.worlds import STATIC, KafkaWorld
 from tests.faults.schedule import Event, Schedule
 from tests.faults.small_disk import SmallDisk
+from tests.support import read_committed
 from tests.support.cluster import Cluster
 from tests.support.relay import RelayedBroker
 
@@ -31,13 +36,21 @@ STOP_SECONDS, ENDS_SECONDS, NOTICED_SECONDS = 60.0, 240.0, 90.0
 AFTERMATH_SECONDS = 45.0
 """So long after an outage a process may say that it came in its way."""
 WHAT_A_BROKER_MAY_CAUSE = re.compile(
-    r"no Kafka broker answers|did not come to an end|the broker|does not come back|timed out|cannot be a member"
+    r"no Kafka broker answers at |the last commit of lane .* did not come to an end|the transaction timed out"
+    r"|a call of the client does not come back|this process cannot be a member of "
+    r"|the broker has (handed over nothing|taken no output) for "
+    r"|the broker (does not|cannot|will not) (tell|say|look up|describe|take) "
 )
+"""Of all that a flow may say of a broker, what one that is away, or comes back, gives reason to; no denial."""
 TRUE = {
-    "topic deleted": r"has been deleted|Unknown topic or partition",
-    "partitions added": rf"has {LANES + 1} partitions now instead of {LANES}",
+    "topic deleted": r"{topic}\b.* has been deleted",
+    "partitions added": rf"{{topic}}\b.* has {LANES + 1} partitions now instead of {LANES}",
     "disk full": r"No space left on device|disk is full",
+    "files limited": r"File too large|disk I/O error",
 }
+ROOM = 65_536
+"""Bytes that a process whose files are limited may say at least."""
+COMPACTED_SECONDS = 6.0
 SMALL_SEGMENTS = {
     "segment.ms": "200",
     "segment.bytes": "1048576",
@@ -82,6 +95,14 @@ class Played:
     """With a sentence, checked."""
     records: int = 0
     """Compared with those of an undisturbed run."""
+    events: int = 0
+    """That took place."""
+    cut_off: int = 0
+    """That did not, since the input had ended before."""
+    skipped: int = 0
+    """For want of a tool."""
+    compacted: int = 0
+    """State topics that have been seen to hold less than was written."""
 
 
 class Play:
@@ -111,13 +132,18 @@ class Play:
             self._supervise()
             self._running()[0].wait_for("committed", timeout=ENDS_SECONDS)
             for event in self.schedule.events:
-                self._pause(event.after)
+                if not self._over:
+                    self._pause(event.after)
                 if self._over:
-                    break
-                FAULTS[event.fault](self, event)
+                    self.played.cut_off += 1
+                else:
+                    self.played.events += 1
+                    FAULTS[event.fault](self, event)
             if self.schedule.last == "nothing" or self._over:
+                self.played.cut_off += self.schedule.last != "nothing"
                 self._finish()
             else:
+                self.played.events += 1
                 self._stop_by(self.schedule.last)
         except AssertionError as problem:
             raise Wrong(f"{self.schedule}\n{problem}") from problem
@@ -226,26 +252,40 @@ class Play:
     def disk_full(self, event: Event) -> None:
         """No room is left where the output and the state lie; it says so, and goes on when there is room again."""
         disk = self._stage.disk
-        if disk is None:
-            return
         victim = self._chosen(event)
         victim.wait_for("committed")
         self._gone(victim)
-        with disk.full():
+        with self._limited(victim) if disk is None else disk.full():
             code = victim.wait(NOTICED_SECONDS)
         if code == 0:  # the input has ended before
             self._excuse(victim)
+            self._not_played("cut_off")
             return
         assert code == 1, f"with no room on the disk it ended with {code}:\n{victim.stderr}"
-        self._tells(victim, "disk full")
+        self._tells(victim, "files limited" if disk is None else "disk full")
 
-    def _tells(self, child: Child, what: str) -> None:
-        assert re.search(TRUE[what], _last_words(child)), f"{what}, and it said:\n{child.stderr}"
+    @contextlib.contextmanager
+    def _limited(self, child: Child) -> Iterator[None]:
+        """Without a disk of its own: none of its files may grow beyond what the largest output has by now."""
+        files = [file for place in self._flow.outputs.values() for file in Path(place).iterdir()]
+        largest = max(file.stat().st_size for file in files)
+        resource.prlimit(child.pid, resource.RLIMIT_FSIZE, (max(largest, ROOM), resource.RLIM_INFINITY))
+        yield
+
+    def _not_played(self, why: Literal["cut_off", "skipped"]) -> None:
+        self.played.events -= 1
+        setattr(self.played, why, getattr(self.played, why) + 1)
+
+    def _tells(self, child: Child, what: str, topic: str = "") -> None:
+        true = TRUE[what].replace("{topic}", re.escape(topic))
+        assert re.search(true, _last_words(child)), f"{what} {topic}, and it said:\n{child.stderr}"
         assert "Traceback" not in child.stderr, child.stderr
         self.played.stops += 1
 
     def move_clock(self, event: Event) -> None:
-        if self._flow.clock is not None:
+        if self._flow.clock is None:
+            self._not_played("skipped")
+        else:
             self._flow.clock.write_text(event.detail)
 
     # -- what befalls the way to the broker, and the broker ------------------------------------------------------
@@ -307,7 +347,8 @@ class Play:
         self._outage(0)
 
     def compact(self, event: Event) -> None:
-        """From now on the state topic is compacted as soon as anything is written twice."""
+        """From now on the state topic is compacted as soon as anything is written twice; waited for, so that what comes
+        next is restored from what is left."""
         world = self._kafka()
         entries = [
             ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
@@ -316,6 +357,18 @@ class Play:
         resource_ = ConfigResource(ResourceType.TOPIC, _state_topic(self._flow), incremental_configs=entries)
         for done in world.topics.admin.incremental_alter_configs([resource_]).values():
             done.result(30)
+        deadline = time.monotonic() + COMPACTED_SECONDS
+        while not self._over and time.monotonic() < deadline:
+            if self._is_compacted():
+                self.played.compacted += 1
+                return
+            self._pause(0.3)
+
+    def _is_compacted(self) -> bool:
+        """Every commit has written its record: are there fewer in some lane than its processes know of?"""
+        made = Counter(event["lane"] for child in self._flow.children for event in child.events("committed"))
+        held = read_committed(self._kafka().bootstrap, _state_topic(self._flow))
+        return any(sum(record.key == COMMIT for record in held[lane]) < made[lane] for lane in made)
 
     def _outlast(self, event: Event) -> None:
         self._outage()
@@ -384,15 +437,20 @@ class Play:
         running = self._running()
         for child in running:  # one that starts now would say that there is no such topic
             child.wait_for("gained", timeout=90)
-        if what == "topic deleted":
-            world.topics.remove(_state_topic(self._flow))
+        role = what.partition(" ")[0]
+        topics = {**self._flow.outputs, "input": world.input, "state": _state_topic(self._flow)}
+        fault, topic = ("topic deleted", topics[role]) if role in topics else (what, world.input)
+        if fault == "topic deleted":
+            world.topics.remove(topic)
         else:
-            world.topics.grow(world.input, LANES + 1)
+            world.topics.grow(topic, LANES + 1)
         for child in running:
             self._gone(child)
             code = child.wait(NOTICED_SECONDS)
             assert code == 1, f"{what}, and it ended with {code}:\n{child.stderr}"
-            self._tells(child, what)
+            self._tells(child, fault, topic)
+        if role in self._flow.outputs:  # nothing of it is left to compare
+            world.topics.make(topic, LANES)
         self._compare(prefix_differences)
 
 

@@ -17,12 +17,36 @@ BROKER: Weights = MappingProxyType({"broker killed": 1, "broker frozen": 1})
 KAFKA: Weights = MappingProxyType({**PROCESS, **NETWORK, **BROKER, "compact": 2, "join": 1})
 EMBEDDED: Weights = MappingProxyType({**PROCESS, "disk full": 4})
 CLUSTER: Weights = MappingProxyType({"kill": 1, "term": 1, "leader moved": 2, "broker lost": 2, "broker frozen": 1})
-LAST: Weights = MappingProxyType({"nothing": 8, "topic deleted": 1, "partitions added": 1})
+LAST: Weights = MappingProxyType(
+    {
+        "nothing": 16,
+        "state topic deleted": 1,
+        "input topic deleted": 1,
+        "predictions topic deleted": 1,
+        "partitions added": 2,
+    }
+)
 """How a schedule on a broker ends: some faults leave a flow no choice but to stop."""
 DEATHS = {
     "kafka": ("produced", "states", "record", "in-commit", "committed", "fenced", "opened", "restore"),
     "embedded": ("synced", "in-sql", "torn", "committed", "opened", "restore"),
 }
+CLUSTER_EVERY = 20
+FAST: Mapping[int, str] = MappingProxyType(
+    {
+        0: "a restore interrupted, a state compacted and restored, partitions added",
+        3: "an output topic deleted",
+        5: "disk full, and a restore interrupted, beside directories",
+        6: "half a line left behind",
+        10: "a clock moved, a death in an SQLite transaction",
+        13: "a death between states and their commit",
+        17: "deaths when a lane is fenced, and in the call that commits",
+        19: "three brokers: leaders moved, a broker lost",
+        24: "two processes, a broker killed",
+        51: "a compacted state, a broker frozen, the state topic deleted",
+    }
+)
+"""Seeds that are played with the other tests, and what each has that others have not."""
 
 
 class Event(NamedTuple):
@@ -55,6 +79,9 @@ class Schedule:
 
 
 def draw(seed: int, *, kind: str | None = None) -> Schedule:
+    """One in so many is on a cluster, unless `kind` says which it is."""
+    if kind is None and seed % CLUSTER_EVERY == CLUSTER_EVERY - 1:
+        kind = "cluster"
     random_ = random.Random(f"faults {seed}")
     drawn = random_.choices(("kafka", "embedded"), (6, 4))[0]
     kind = kind or drawn

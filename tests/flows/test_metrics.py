@@ -212,7 +212,7 @@ def test_a_lane_that_fails(clock: Clock, tmp_path: Path) -> None:
         progress.failed(0)
         progress.await_opening(0)
         looked._look()
-    assert health.troubles(progress, LIMIT) == ["lane 0 has been opened again and again for 57 s"]
+    assert health.troubles(progress, LIMIT) == ["lane 0 has been opened again and again for 60 s"]
     progress.open(0, 100, None)
     looked._look()
     assert health.troubles(progress, LIMIT) == []  # there is nothing left to do
@@ -221,6 +221,39 @@ def test_a_lane_that_fails(clock: Clock, tmp_path: Path) -> None:
     progress.forget(0)
     assert health.troubles(progress, LIMIT) == []
     assert file.exists()
+
+
+def test_a_lane_that_does_not_come_to_be_open(clock: Clock) -> None:
+    progress = Progress()
+    progress.begin()
+    progress.await_opening(2)
+    for _ in range(10):
+        clock.now += 20
+        progress.heard = progress.opening[2] = clock.now
+    assert health.troubles(progress, LIMIT) == []  # it takes long, and is alive
+    clock.now += 31
+    progress.heard = clock.now
+    assert health.troubles(progress, LIMIT) == ["lane 2 is being opened, without a sign of life for 31 s"]
+    progress.failed(2)
+    progress.await_opening(2)
+    assert health.troubles(progress, LIMIT) == ["lane 2 has been opened again and again for 31 s"]
+    progress.forget(2)
+    assert health.troubles(progress, LIMIT) == []
+
+
+def test_a_checkpoint_is_as_old_as_the_one_that_a_lane_goes_on_from() -> None:
+    name = "sluiceway_last_commit_timestamp_seconds"
+    progress = Progress()
+    progress.open(0, 10, None, committed_at=1_700_000_000.0)
+    progress.open(1, 0, None)
+    shown = scraped(progress)
+    assert shown[of(name, lane="0")] == 1_700_000_000.0
+    assert of(name, lane="1") not in shown  # there is none
+    progress.committed(0, 20, Tally(), 0.1)
+    newest = scraped(progress)[of(name, lane="0")]
+    assert newest > 1_700_000_000.0
+    progress.open(0, 20, None, committed_at=1_700_000_000.0)
+    assert scraped(progress)[of(name, lane="0")] == newest
 
 
 def test_a_bounded_lane_has_lag_up_to_its_stop() -> None:

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from sluiceway.cli.options import kafka_settings
 from sluiceway.errors import SettingsError
+from sluiceway.flows.changes import apply_changes, parse_single
 from sluiceway.flows.settings import Settings
 from sluiceway.topics.positions import Position, parse_position
 from sluiceway.topics.url import DirectoryTopic, KafkaTopic, parse_topic
@@ -56,7 +58,7 @@ def test_good_settings() -> None:
         ({"operator": {"name": None, "nam": "ofs"}},
          r"^the setting operator\.name is missing; did you mean it by 'nam'\?$"),
         ({"window": {"siez": 5}}, r"^unknown setting window\.siez: 'siez'; did you mean 'size'\?$"),
-        ({"kafka": {"x": [1]}}, r"^kafka\.x = \[1\]: it must be a text, a number, true or false$"),
+        ({"kafka": {"x": [1]}}, r"^kafka\.x must be a text, a number, true or false$"),
         ({"topics": {"applied": "nonsense"}}, r"^'nonsense' is no topic"),
         ({"topics": {"applied": "kafka://localhost:9092/selections"}},
          r"^topics\.applied and topics\.selections are the same topic$"),
@@ -208,3 +210,38 @@ def test_positions() -> None:
     for wrong in ("", "s@", "s@-1", "--5", "1.5", "1e3", "End", "s@now", "9" * 30):
         with pytest.raises(SettingsError, match="is no position in a topic"):
             parse_position(wrong)
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        {"kafka": {"sasl.password": ["hunter2"]}},
+        {"kafka": {"sasl": {"password": "hunter2"}}},
+        {"registry": {"url": "http://r", "basic.auth.user.info": ["user:hunter2"]}},
+        {"topics": {"selections": "kafka://user:hunter2@h:1/t"}},
+        {"topics": {"selections": "kafka://hunter2@h:1/t"}},
+        {"topics": {"selections": "kafka://user:hunter2/@h:1,user:hunter2@h:2/t"}},
+        {"topics": {"selections": "user:hunter2@h:1/t"}},
+        {"topics": {"selections": ["kafka://user:hunter2@h:1/t"]}},
+    ],
+)
+def test_no_sentence_has_a_secret(tables: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError) as refused:
+        Settings.parse(changed(**tables))
+    assert "hunter2" not in str(refused.value)
+    with pytest.raises(SettingsError, match=r"^kafka must be a table$"):
+        Settings.parse({**changed(), "kafka": "hunter2"})
+
+
+def test_options_with_a_secret_are_not_shown() -> None:
+    for given in (["hunter2"], ["=hunter2"]):
+        with pytest.raises(SettingsError, match=r"^-X takes NAME=VALUE, for example security\.protocol=SASL_SSL$"):
+            kafka_settings(given)
+    with pytest.raises(SettingsError, match=r"^--set takes NAME=VALUE,VALUE, for example operator\.k=5,10$"):
+        parse_single(["kafka.sasl.password:hunter2"])
+    for text in ('kafka.sasl.password=["hunter2"]', "kafka.sasl.password={a = 'hunter2'}"):
+        content = apply_changes(changed(), parse_single([text]))
+        with pytest.raises(SettingsError, match=r"^kafka\.sasl\.password must be a text, a number, true or false$"):
+            Settings.parse(content)
+    content = apply_changes(changed(kafka={"sasl.username": "me"}), parse_single(["kafka.sasl.password=hunter2"]))
+    assert Settings.parse(content).kafka == {"sasl.username": "me", "sasl.password": "hunter2"}

@@ -1,7 +1,8 @@
 """What a flow that runs says on standard error.
 
 On a terminal: sentences for the person in front of it. Elsewhere a log: one line an event, with time and level, as text
-or as JSON. The Kafka client's own messages come the same way.
+or as JSON. The Kafka client's own messages are for the log alone: what of them matters to a person is told by sentences
+of ours.
 """
 
 from __future__ import annotations
@@ -41,8 +42,6 @@ class _Stderr(logging.StreamHandler):  # type: ignore[type-arg]
     """Writes to what `sys.stderr` is at the time: a live display takes it over, and lets lines pass above itself."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        if _OF_THE_CLIENT.match(record.getMessage()):
-            return  # the Kafka client's own lines: what of it matters to a person is told by sentences of ours
         self.stream = sys.stderr
         super().emit(record)
 
@@ -85,14 +84,19 @@ def _when(record: logging.LogRecord) -> str:
     return f"{seconds}.{int(record.msecs):03d}Z"
 
 
+def _ours(record: logging.LogRecord) -> bool:
+    """Not the Kafka client's own words."""
+    return _OF_THE_CLIENT.match(record.getMessage()) is None
+
+
 def _for_people(record: logging.LogRecord) -> bool:
     """On a terminal the display shows the rest."""
-    return record.name == ROOT or record.levelno >= logging.WARNING
+    return record.name == ROOT or (record.levelno >= logging.WARNING and _ours(record))
 
 
 def tell_warnings() -> None:
     """Of a command that answers and ends: warnings of libraries as lines of ours."""
-    _take_over(None, logging.WARNING, _Terminal())
+    _take_over(None, logging.WARNING, _Terminal(), _ours)
 
 
 def begin(wanted: LogFormat) -> None:

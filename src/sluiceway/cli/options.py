@@ -35,6 +35,6 @@ def kafka_settings(given: list[str] | None) -> Config:
     for setting in given or []:
         name, equals, value = setting.partition("=")
         if not (name and equals):
-            raise SettingsError(f"-X takes NAME=VALUE, for example security.protocol=SASL_SSL, not {setting!r}")
+            raise SettingsError("-X takes NAME=VALUE, for example security.protocol=SASL_SSL")  # may be a secret
         settings[name] = fill_in(value, f"-X {name}")
     return settings
