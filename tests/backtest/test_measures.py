@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sluiceway.backtest.differences import bootstrap, differences
 from sluiceway.backtest.judgements import JUDGED, load
-from sluiceway.backtest.measures import auc, by_stream, curves, summary
+from sluiceway.backtest.measures import Verdicts
 from sluiceway.backtest.run import backtest
 from sluiceway.backtest.selections import Timeline, half_life, nogueira, steadiness
 from sluiceway.backtest.variant_lane import folder_of, judgements_of
@@ -36,6 +36,10 @@ def drawn(n: int, seed: int = 3) -> NDArray[Any]:
     rng = np.random.default_rng(seed)
     y = rng.choice([-1, 1], n, p=[0.7, 0.3])
     return judged(y.tolist(), (y * 0.4 + rng.normal(size=n)).round(1).tolist(), rng.integers(0, 5, n).tolist())
+
+
+def summary(rows: NDArray[Any], classes: int = 2) -> dict[str, float | None]:
+    return Verdicts.of(rows, classes=classes).summary()
 
 
 def test_by_hand() -> None:
@@ -62,7 +66,7 @@ def test_as_in_scikit_learn() -> None:
     assert found["balanced_accuracy"] == pytest.approx(metrics.balanced_accuracy_score(rows["y"], said), abs=1e-12)
     assert found["kappa"] == pytest.approx(metrics.cohen_kappa_score(rows["y"], said), abs=1e-12)
     assert found["auc"] == pytest.approx(metrics.roc_auc_score(rows["y"], rows["score"]), abs=1e-12)
-    for stream, own in enumerate(by_stream(rows, 5)):
+    for stream, own in enumerate(Verdicts.of(rows).by_stream()):
         alone = summary(rows[rows["stream"] == stream])
         assert own == pytest.approx(alone, abs=1e-12)
 
@@ -82,7 +86,7 @@ def test_more_than_two_classes() -> None:
 def test_windows_and_fading() -> None:
     utils, metrics = pytest.importorskip("river.utils"), pytest.importorskip("river.metrics")
     rows = drawn(300)
-    found = curves(rows, 50, 0.99)
+    found = Verdicts.of(rows).curves(50, 0.99)
     rolling = utils.Rolling(metrics.Accuracy, window_size=50)
     wrong_sum = weight = 0.0
     for row, at in zip(rows, range(1, 301), strict=True):
@@ -98,12 +102,12 @@ def test_windows_and_fading() -> None:
 @pytest.mark.parametrize("window", [1, 7, 60, 1_000])
 def test_areas_of_windows_are_those_of_their_rows(window: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Scores come in tenths, so that many are the same."""
-    monkeypatch.setattr("sluiceway.backtest.measures._AT_ONCE", 300)
+    monkeypatch.setattr("sluiceway.backtest.tallies._AT_ONCE", 300)
     rows = drawn(300)
-    found = curves(rows, window, 0.99)
+    found = Verdicts.of(rows).curves(window, 0.99)
     for at, area in zip(found["at"], found["window"]["auc"], strict=True):
         part = rows[max(at - window, 0) : at]
-        own = auc(part["score"], part["y"])
+        own = summary(part)["auc"]
         assert (area is None) == (own is None)
         assert own is None or area == pytest.approx(own, abs=1e-9)
 

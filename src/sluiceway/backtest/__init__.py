@@ -10,7 +10,7 @@ Called, the package does it: `sluiceway.backtest("spam.toml", {"operator.k": [5,
 | `replay` | the pass: poll, decode once, every variant on what was decoded |
 | `delay`, `narrow`, `seen_features` | labels withheld; some streams alone; how many features there are |
 | `judgements` | the score and the label of each instance judged, kept on disk |
-| `measures` | error, kappas, AUC of those |
+| `measures`, `tallies` | error, kappas, AUC of those; the counts that they are made of, in compiled code |
 | `selections` | what was selected when, read from a variant's snapshots, and how steady it was |
 | `known` | against the features that are known to matter |
 | `differences` | which variant is better, and whether that could be chance |

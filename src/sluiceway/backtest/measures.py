@@ -14,20 +14,17 @@ more (1, 2, 3, ...) the score is the class that was predicted, and there is no `
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import lfilter
-from scipy.stats import rankdata
+
+from sluiceway.backtest.tallies import Bytes, Floats, along, areas, areas_of_windows, by_group, places
 
 POINTS = 400
 """Of a curve, at most."""
 POINTS_OF_STREAM = 100
-_AT_ONCE = 1 << 20
-Floats = NDArray[np.float64]
-Flags = list[NDArray[np.bool_]]
-"""What `rates` counts, by row: see `flags`."""
 
 
 def right(judged: NDArray[Any], classes: int = 2) -> NDArray[np.bool_]:
@@ -35,67 +32,118 @@ def right(judged: NDArray[Any], classes: int = 2) -> NDArray[np.bool_]:
     return found
 
 
-def lasting(judged: NDArray[Any]) -> NDArray[np.bool_]:
-    """Whether the label is the one before it in its stream."""
-    order = _grouped(judged["stream"])
-    y, stream = judged["y"][order], judged["stream"][order]
-    same = np.zeros(len(y), dtype=bool)
-    same[1:] = (y[1:] == y[:-1]) & (stream[1:] == stream[:-1])
-    found = np.empty(len(y), dtype=bool)
-    found[order] = same
-    return found
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """Of the rows that were judged, what is the same for all variants that were judged on them."""
+
+    offset: NDArray[np.int64]
+    ts: NDArray[np.int64]
+    y: NDArray[np.int8]
+    stream: NDArray[np.uint32]
+    classes: int
+    label: Bytes
+    """The number of the class, from 0."""
+    lasts: Bytes
+    """Whether it is the label before it in its stream."""
+    order: NDArray[np.int64]
+    """Of rows in which streams lie together, each as it came."""
+    begins: NDArray[np.int64]
+    """Where each stream does in that order, and where the last one ends."""
+
+    @classmethod
+    def of(cls, judged: NDArray[Any], streams: int, classes: int = 2) -> Self:
+        offset, ts, y, stream = (judged[name].copy() for name in ("offset", "ts", "y", "stream"))
+        few = streams <= 1 << 16  # small numbers are sorted by digits
+        order = np.argsort(stream.astype(np.uint16) if few else stream, kind="stable")
+        begins = np.append(0, np.cumsum(np.bincount(stream.astype(np.int64), minlength=streams)))
+        label = (y > 0).astype(np.int8) if classes == 2 else y - np.int8(1)
+        grouped = y[order]
+        same = np.append(False, grouped[1:] == grouped[:-1])[: len(y)]
+        same[begins[:-1][begins[:-1] < len(y)]] = False
+        lasts = np.empty(len(y), dtype=np.int8)
+        lasts[order] = same
+        return cls(offset, ts, y, stream, classes, label, lasts, order, begins)
+
+    def fit(self, judged: NDArray[Any]) -> bool:
+        """Whether those rows are the same ones."""
+        return len(judged) == len(self.y) and all(
+            np.array_equal(judged[name], getattr(self, name)) for name in ("offset", "y", "stream", "ts")
+        )
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Of rows, by stream."""
+        return np.diff(self.begins)
 
 
-def _grouped(stream: NDArray[np.uint32]) -> NDArray[np.int64]:
-    """An order of rows in which streams lie together, each as it came; numbers that are small are sorted by digits."""
-    few = not len(stream) or stream.max() < 1 << 16
-    found: NDArray[np.int64] = np.argsort(stream.astype(np.uint16) if few else stream, kind="stable")
-    return found
+class Verdicts:
+    """What one variant said of those rows, measured in all ways."""
 
+    def __init__(self, labels: Labels, judged: NDArray[Any]) -> None:
+        self.labels = labels
+        self._score = judged["score"].copy()
+        if labels.classes == 2:
+            self.right = self._score * labels.y > 0
+            self._said = labels.label ^ ~self.right
+            self._order, self._place = places(self._score)
+        else:
+            self.right = self._score == labels.y
+            self._said = (self._score - 1).astype(np.int8)
 
-def summary(judged: NDArray[Any], classes: int = 2, counted: Flags | None = None) -> dict[str, float | None]:
-    """Over all of it; None = it has no meaning here. `counted`: its flags, if they are there already."""
-    if not len(judged):
-        return dict.fromkeys(("error", "balanced_accuracy", "kappa", "kappa_temporal", "kappa_m", "auc"))
-    each = flags(judged, classes) if counted is None else counted
-    sums = np.array([[np.count_nonzero(chosen)] for chosen in each], dtype=float)
-    area = auc(judged["score"], judged["y"]) if classes == 2 else None
-    return {name: _known(values[0]) for name, values in rates(sums).items()} | {"auc": area}
+    @classmethod
+    def of(cls, judged: NDArray[Any], streams: int = 1, classes: int = 2) -> Self:
+        """Of one variant alone."""
+        streams = max(streams, int(judged["stream"].max(initial=0)) + 1)
+        return cls(Labels.of(judged, streams, classes), judged)
 
+    def summary(self) -> dict[str, float | None]:
+        """Over all of it; None = it has no meaning here."""
+        return self._measures(np.zeros(len(self._score), dtype=np.uint32), 1)[0]
 
-def by_stream(
-    judged: NDArray[Any], streams: int, classes: int = 2, counted: Flags | None = None
-) -> list[dict[str, float | None]]:
-    """The same for each stream by itself."""
-    stream = judged["stream"].astype(np.int64)
-    each = flags(judged, classes) if counted is None else counted
-    sums = np.array([np.bincount(stream[chosen], minlength=streams) for chosen in each], dtype=float)
-    areas = _auc_by_stream(judged, streams) if classes == 2 else np.full(streams, np.nan)
-    found = {**rates(sums), "auc": areas}
-    return [{name: _known(values[at]) for name, values in found.items()} for at in range(streams)]
+    def by_stream(self) -> list[dict[str, float | None]]:
+        """The same for each stream by itself."""
+        return self._measures(self.labels.stream, len(self.labels.counts))
 
+    def _measures(self, group: NDArray[np.uint32], groups: int) -> list[dict[str, float | None]]:
+        own = self.labels
+        found = rates(by_group(own.label, self._said, own.lasts, group, groups, own.classes).T)
+        binary = own.classes == 2
+        found["auc"] = areas(self._order, self._place, own.label, group, groups) if binary else np.full(groups, np.nan)
+        listed = {name: _listed(values) for name, values in found.items()}
+        return [{name: values[at] for name, values in listed.items()} for at in range(groups)]
 
-def flags(judged: NDArray[Any], classes: int = 2) -> Flags:
-    """What `rates` counts: labels lasting, then for each class its instances, those predicted, and those of both."""
-    ok = right(judged, classes)
-    if classes == 2:
-        label = (judged["y"] > 0).astype(np.int8)
-        said = np.where(ok, label, 1 - label)
-    else:
-        label, said = judged["y"] - 1, judged["score"].astype(np.int64) - 1
-    each = [lasting(judged)]
-    for number in range(classes):
-        of, to = label == number, said == number
-        each += [of, to, of & to]
-    return each
+    def curves(self, window: int, fading: float, points: int = POINTS) -> dict[str, Any]:
+        """Each measure at up to `points` places: over all before, over the last `window`, and fading by `fading`.
 
+        The AUC has its windows alone: its other ways would take longer than all else together.
+        """
+        own = self.labels
+        if not len(own.y):
+            return {"at": [], "ts": [], "cumulative": {}, "window": {}, "fading": {}}
+        found = self._along(slice(None), window, fading, points)
+        if own.classes == 2:
+            ends = np.array(found["at"], dtype=np.int64)
+            found["window"]["auc"] = _rounded(areas_of_windows(self._place, own.label, ends, window))
+        return found
 
-def _known(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)
+    def curves_of(self, stream: int, window: int, fading: float, points: int = POINTS_OF_STREAM) -> dict[str, Any]:
+        """Of a stream that has rows, but for the AUC."""
+        begin, end = self.labels.begins[stream : stream + 2]
+        return self._along(self.labels.order[begin:end], window, fading, points)
+
+    def _along(self, rows: NDArray[np.int64] | slice, window: int, fading: float, points: int) -> dict[str, Any]:
+        own = self.labels
+        ts = own.ts[rows]
+        at = np.unique(np.linspace(1, len(ts), min(len(ts), points)).round().astype(np.int64))
+        ways = along(own.label[rows], self._said[rows], own.lasts[rows], at, window, fading, own.classes)
+        found = {
+            way: {name: _rounded(values) for name, values in rates(sums).items()} for way, sums in ways.items()
+        }
+        return {"at": at.tolist(), "ts": ts[at - 1].tolist(), **found}
 
 
 def rates(sums: Floats) -> dict[str, Floats]:
-    """Of (weighted) counts as `_each` tells them, a row each; NaN where a measure has no meaning."""
+    """Of (weighted) counts as `tallies` has them, a row each; NaN where a measure has no meaning."""
     same, of, to, both = sums[0], sums[1::3], sums[2::3], sums[3::3]
     n = of.sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -120,104 +168,9 @@ def _beyond(accuracy: Floats, by_chance: Floats) -> Floats:
     return found
 
 
-def auc(scores: Floats, y: NDArray[np.int8]) -> float | None:
-    """Of ranks, equal scores sharing theirs."""
-    positives = int(np.count_nonzero(y > 0))
-    negatives = len(y) - positives
-    if not positives or not negatives:
-        return None
-    ranks = rankdata(scores)
-    return float((ranks[y > 0].sum() - positives * (positives + 1) / 2) / (positives * negatives))
-
-
-def _auc_by_stream(judged: NDArray[Any], streams: int) -> Floats:
-    """All streams in one sort: a rank within the stream is one less those of the streams before."""
-    stream = judged["stream"].astype(np.int64)
-    order = np.argsort(judged["score"])
-    order = order[_grouped(judged["stream"][order])]
-    s, score = stream[order], judged["score"][order]
-    first = np.ones(len(s), dtype=bool)
-    first[1:] = (s[1:] != s[:-1]) | (score[1:] != score[:-1])
-    run = np.cumsum(first) - 1
-    begins = np.flatnonzero(first)
-    ends = np.append(begins[1:], len(s))
-    n = np.bincount(stream, minlength=streams)
-    before = np.cumsum(n) - n
-    ranks = ((begins + ends + 1) / 2)[run] - before[s]
-    positive = judged["y"][order] > 0
-    sums = np.bincount(s[positive], weights=ranks[positive], minlength=streams)
-    ups = np.bincount(s[positive], minlength=streams).astype(float)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found: Floats = (sums - ups * (ups + 1) / 2) / (ups * (n - ups))
-    return found
-
-
-def auc_of_windows(score: Floats, y: NDArray[Any], ends: NDArray[np.int64], window: int) -> Floats:
-    """Of the last `window` before each end; NaN where only one class is.
-
-    A row's key has the place of its score among all, and its class in the last bit: windows of keys are sorted many at
-    a time, which is what takes long.
-    """
-    place = np.unique(score, return_inverse=True)[1]
-    keys = 2 * place.astype(np.int32 if len(score) < 1 << 30 else np.int64) + (y > 0)
-    found: Floats = np.empty(len(ends))
-    for at in np.flatnonzero(ends < window):
-        found[at] = _areas(keys[None, : ends[at]])[0]
-    whole, step = np.flatnonzero(ends >= window), max(_AT_ONCE // window, 1)
-    for first in range(0, len(whole), step):
-        part = whole[first : first + step]
-        found[part] = _areas(keys[ends[part, None] - window + np.arange(window)])
-    return found
-
-
-def _areas(keys: NDArray[Any]) -> Floats:
-    """A row each: for a positive, what counts is the negatives below it, and half of those with its own score."""
-    keys = np.sort(keys, axis=1)
-    positive = (keys & 1).astype(bool)
-    negatives = np.cumsum(~positive, axis=1)
-    first = np.ones(keys.shape, dtype=bool)
-    first[:, 1:] = keys[:, 1:] >> 1 != keys[:, :-1] >> 1
-    below = np.maximum.accumulate(np.where(first, negatives - ~positive, 0), axis=1)
-    sums = np.where(positive, below + negatives, 0).sum(axis=1) / 2
-    ups, downs = positive.sum(axis=1), negatives[:, -1]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found: Floats = sums / (ups * downs)
-    return found
-
-
-# -- curves -----------------------------------------------------------------------------------------------------------
-
-
-def curves(
-    judged: NDArray[Any],
-    window: int,
-    fading: float,
-    classes: int = 2,
-    points: int = POINTS,
-    counted: Flags | None = None,
-    *,
-    areas: bool = True,
-) -> dict[str, Any]:
-    """Each measure at up to `points` places: over all before, over the last `window`, and fading by `fading` a step.
-
-    With `areas` also the AUC of each window, which takes longer than all else.
-    """
-    n = len(judged)
-    if n == 0:
-        return {"at": [], "ts": [], "cumulative": {}, "window": {}, "fading": {}}
-    at = np.unique(np.linspace(1, n, min(n, points)).round().astype(np.int64))
-    each = flags(judged, classes) if counted is None else counted
-    ways = {way: np.empty((len(each), len(at))) for way in ("cumulative", "window", "fading")}
-    for row, chosen in enumerate(each):
-        total = np.append(0.0, np.cumsum(chosen))
-        ways["cumulative"][row] = total[at]
-        ways["window"][row] = total[at] - total[np.maximum(at - window, 0)]
-        ways["fading"][row] = lfilter([1.0], [1.0, -fading], chosen.astype(float))[at - 1]
-    found = {way: {name: _listed(values) for name, values in rates(sums).items()} for way, sums in ways.items()}
-    if classes == 2 and areas:
-        found["window"]["auc"] = _listed(auc_of_windows(judged["score"], judged["y"], at, window))
-    return {"at": at.tolist(), "ts": judged["ts"][at - 1].tolist(), **found}
-
-
 def _listed(values: Floats) -> list[float | None]:
-    return [_known(value) for value in values.round(9).tolist()]
+    return [None if math.isnan(value) else value for value in values.tolist()]
+
+
+def _rounded(values: Floats) -> list[float | None]:
+    return _listed(values.round(9))

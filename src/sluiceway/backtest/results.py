@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from sluiceway.backtest.differences import differences, sentence
 from sluiceway.backtest.judgements import load, names_in
 from sluiceway.backtest.known import Phase, against_known
-from sluiceway.backtest.measures import POINTS_OF_STREAM, Flags, by_stream, curves, flags, summary
+from sluiceway.backtest.measures import Labels, Verdicts
 from sluiceway.backtest.report import REPORT, write_report
 from sluiceway.backtest.selections import Timeline, jaccard, steadiness, timelines
 from sluiceway.backtest.variant_lane import finals, folder_of, judgements_of, selections_of
@@ -159,10 +159,15 @@ def judge(
     classes = len(variants[0].settings.input.classes or (-1, 1))
     names = stream_names(folder, window.lanes)
     features = _features(folder, window.lanes)
-    found = [
-        _variant(variant, window, folder, own, names, features, classes, judging)
-        for variant, own in zip(variants, judged, strict=True)
-    ]
+    found, last = [], []
+    labels = Labels.of(judged[0], len(names), classes)
+    for variant, own in zip(variants, judged, strict=True):
+        if not labels.fit(own):
+            labels = Labels.of(own, len(names), classes)
+        size, lines = _ended(variant, window, folder)
+        last.append({name: line.selected(len(line) - 1) for name, line in lines.items()})
+        costs = {"state_bytes": size, **_spent(own)}
+        found.append(_variant(variant, lines, Verdicts(labels, own), names, features, judging, costs))
     errors: list[float | None] = [own["measures"]["error"] for own in found]
     known = [number for number, error in enumerate(errors) if error is not None]
     best = min(known, key=lambda number: (errors[number], number)) if known else None
@@ -178,21 +183,13 @@ def judge(
         "variants": found,
         "best": best,
         "differences": [difference.to_json() for difference in compared],
-        "jaccard": _jaccards(folder, variants),
+        "jaccard": _jaccards(last),
         "sentence": sentence([own["label"] for own in found], errors, best, compared),
     }
 
 
-def _variant(
-    variant: Variant,
-    window: Window,
-    folder: Path,
-    judged: NDArray[Any],
-    names: Sequence[str],
-    features: int,
-    classes: int,
-    judging: Judging,
-) -> dict[str, Any]:
+def _ended(variant: Variant, window: Window, folder: Path) -> tuple[int, dict[str, Timeline]]:
+    """The bytes of a variant's state, and all it selected, its final snapshots made and kept."""
     own = folder_of(folder, variant.number)
     size, ends = 0, []
     for lane in range(window.lanes):
@@ -200,11 +197,21 @@ def _variant(
         ends += [record.value or b"" for record in records]
         size += bytes_
     (own / "finals.jsonl").write_bytes(b"".join(line + b"\n" for line in ends))
-    lines = timelines(chain(_stored_snapshots(folder, variant.number), ends))
+    return size, timelines(chain(_stored_snapshots(folder, variant.number), ends))
+
+
+def _variant(
+    variant: Variant,
+    lines: Mapping[str, Timeline],
+    verdicts: Verdicts,
+    names: Sequence[str],
+    features: int,
+    judging: Judging,
+    costs: Mapping[str, float],
+) -> dict[str, Any]:
     steady = [steadiness(line, features) for line in lines.values()]
-    counted = flags(judged, classes)
-    per_stream = dict(zip(names, by_stream(judged, len(names), classes, counted), strict=True)) if len(judged) else {}
-    counts = np.bincount(judged["stream"].astype(np.int64), minlength=len(names))
+    counts = verdicts.labels.counts
+    per_stream = dict(zip(names, verdicts.by_stream(), strict=True)) if counts.any() else {}
     shown = [at for at in np.argsort(-counts, kind="stable")[:CURVES_OF_STREAMS].tolist() if counts[at]]
     streams = {name: {"selections": one} for name, one in zip(lines, steady, strict=True)}
     for name, measures in per_stream.items():
@@ -219,31 +226,26 @@ def _variant(
         "changes": dict(variant.changes),
         "operator": settings.operator.name,
         "params": settings.make_operator().params,
-        "judged": len(judged),
-        "measures": summary(judged, classes, counted),
+        "judged": int(counts.sum()),
+        "measures": verdicts.summary(),
         "selections": _mean_of(steady),
         "known": _mean_of([one["known"] for one in streams.values() if "known" in one]) or None,
-        "costs": {"state_bytes": size, **_spent(judged)},
+        "costs": costs,
         "streams": streams,
-        "curves": curves(judged, judging.window, judging.fading, classes, counted=counted),
+        "curves": verdicts.curves(judging.window, judging.fading),
         "curves_of_streams": {
-            names[at]: _of_stream(judged, counted, at, judging, classes) for at in (shown if len(shown) > 1 else ())
+            names[at]: verdicts.curves_of(at, judging.window, judging.fading)
+            for at in (shown if len(shown) > 1 else ())
         },
     }
 
 
-def _of_stream(judged: NDArray[Any], counted: Flags, at: int, judging: Judging, classes: int) -> dict[str, Any]:
-    """Its curves, in fewer places."""
-    rows = np.flatnonzero(judged["stream"] == at)
-    own = [chosen[rows] for chosen in counted]
-    return curves(judged[rows], judging.window, judging.fading, classes, POINTS_OF_STREAM, own, areas=False)
-
-
 def _spent(judged: NDArray[Any]) -> dict[str, float]:
     """Of operators that decide which features to look at: how many, and what they cost, for an instance."""
-    known = judged[~np.isnan(judged["used"])]
-    if not len(known):
+    told = ~np.isnan(judged["used"])
+    if not told.any():
         return {}
+    known = judged[told]
     return {"features_used": float(known["used"].mean()), "cost": float(known["cost"].mean())}
 
 
@@ -302,12 +304,8 @@ def _final_snapshots(folder: Path, variant: int) -> Iterator[bytes]:
             yield from file
 
 
-def _jaccards(folder: Path, variants: Sequence[Variant]) -> list[list[float]]:
-    """Of what two variants have selected at the end, the mean over streams."""
-    last = []
-    for variant in variants:
-        lines = timelines(chain(_stored_snapshots(folder, variant.number), _final_snapshots(folder, variant.number)))
-        last.append({name: line.selected(len(line) - 1) for name, line in lines.items()})
+def _jaccards(last: Sequence[Mapping[str, frozenset[str]]]) -> list[list[float]]:
+    """Of what two variants have selected at the end, by stream; the mean over streams."""
     return [
         [float(np.mean([jaccard(one[name], other[name]) for name in one if name in other] or [0.0])) for other in last]
         for one in last

@@ -11,9 +11,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,31 +78,40 @@ def _streams(results: Results) -> Iterator[dict[str, Any]]:
 
 
 def _curves(pa: Any, results: Results) -> pa.Table:
-    columns: defaultdict[str, list[Any]] = defaultdict(list)
+    about, sizes = list[tuple[int, str | None, str, str]](), list[int]()
+    told: defaultdict[str, list[Any]] = defaultdict(list)
     for own in results.variants:
         for stream, curves in [(None, own["curves"]), *own["curves_of_streams"].items()]:
             for way in ("cumulative", "window", "fading"):
                 for measure, values in curves[way].items():
-                    about = {"variant": own["number"], "stream": stream, "way": way, "measure": measure}
-                    for name, value in about.items():
-                        columns[name] += [value] * len(values)
-                    for name, told in (("at", curves["at"]), ("ts", curves["ts"]), ("value", values)):
-                        columns[name] += told
-    return pa.table({name: pa.array(values) for name, values in columns.items()})
+                    about.append((own["number"], stream, way, measure))
+                    sizes.append(len(values))
+                    for name, own_values in (("at", curves["at"]), ("ts", curves["ts"]), ("value", values)):
+                        told[name] += own_values
+    names = ("variant", "stream", "way", "measure")
+    repeated = {name: _repeated(pa, [row[at] for row in about], sizes) for at, name in enumerate(names)}
+    return pa.table({**repeated, **{name: pa.array(values) for name, values in told.items()}})
+
+
+def _repeated(pa: Any, values: Sequence[Any], times: Sequence[int]) -> pa.Array:
+    """Each so often."""
+    return pa.array(values).take(pa.array(np.repeat(np.arange(len(values)), times)))
 
 
 def _timelines(pa: Any, results: Results) -> pa.Table:
+    number, text = pa.int64(), pa.string()
+    types = {
+        "variant": number, "stream": text, "version": number, "seen": number, "ts": number, "feature": text,
+        "weight": pa.float64(),
+    }  # fmt: skip
     columns: defaultdict[str, list[Any]] = defaultdict(list)
     for own in results.variants:
         for line in results.timelines(own["number"]).values():
-            cells = len(line.features)
-            columns["variant"] += [own["number"]] * cells
-            columns["stream"] += [line.stream] * cells
-            for name in ("version", "seen", "ts"):
-                told = line.versions if name == "version" else getattr(line, name)
-                for at, value in enumerate(told):
-                    columns[name] += [value] * (line.indptr[at + 1] - line.indptr[at])
-            columns["feature"] += [line.names[number] for number in line.features]
-            columns["weight"] += line.weights
-    names = ("variant", "stream", "version", "seen", "ts", "feature", "weight")
-    return pa.table({name: columns[name] for name in names})
+            sizes, cells = np.diff(line.indptr).tolist(), [len(line.features)]
+            columns["variant"].append(_repeated(pa, [own["number"]], cells))
+            columns["stream"].append(_repeated(pa, [line.stream], cells))
+            for name, told in (("version", line.versions), ("seen", line.seen), ("ts", line.ts)):
+                columns[name].append(_repeated(pa, told, sizes))
+            columns["feature"].append(pa.array(line.names, text).take(pa.array(line.features, number)))
+            columns["weight"].append(pa.array(line.weights, pa.float64()))
+    return pa.table({name: pa.chunked_array(columns[name], kind) for name, kind in types.items()})
