@@ -28,7 +28,8 @@ OPTIONAL: Mapping[str, str] = MappingProxyType(
     {
         "predictions": "operator {operator!r} predicts nothing: leave topics.predictions out",
         "verdicts": "topics.verdicts is for flows that read topics.features",
-        "requests": "operator {operator!r} asks for no features before they come: leave topics.requests out",
+        "requests": "operator {operator!r} writes no requests (which features a partial learner wants next stands in"
+        " its snapshots, as 'wanted'): leave topics.requests out",
     }
 )
 """The topics that not every kind writes, and what is said where one is given to a kind that does not."""
