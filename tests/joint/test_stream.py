@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -25,6 +25,7 @@ VARIANTS = [
     ("f-etana", {"binning": "widths", "cost": {"free": 0.2, "*": 0.03}}),
     ("f-etana", {"dependence": "tree", "candidates": 3}),
 ]
+METRICS = ("mistakes", "mean_features", "mean_cost", "missing", "accuracy")
 OUTPUTS = ("selections", "predictions", "requests", "dead_letters", "finals")
 
 
@@ -55,6 +56,14 @@ def run(plan: Plan, sent: Sequence[Message], cuts: Sequence[int] = (), restores:
     return {**given, "counts": counts}
 
 
+class Used(NamedTuple):
+    """By one instance."""
+
+    features: tuple[str, ...]
+    cost: float
+    missing: int
+
+
 class Oracle:
     """One stream, a dictionary at a time."""
 
@@ -65,9 +74,11 @@ class Oracle:
         self.seen = self.judged = self.wrong = self.version = 0
         self.requested: list[str] = []
         self.requests: list[dict[str, Any]] = []
-        self.used: list[list[str]] = []
+        self.used: list[Used] = []
         """Of the instances since the last policy."""
-        self.window: list[list[str]] = []
+        self.right: list[bool] = []
+        """Of the labels since then, of instances that had been decided."""
+        self.window, self.window_right = self.used, self.right
         """Of those before it."""
 
     def number(self, label: str) -> int:
@@ -90,7 +101,9 @@ class Oracle:
             told["label"] = self.name(decision.label)
             told["posterior"] = {self.name(c): p for c, p in zip(known, decision.posterior, strict=True)}
             told["score"] = told["posterior"][told["label"]]
-            self.used.append(list(decision.features_used))
+            default = 0.0 if self.plan.params["absent"] == "zero" else None
+            lacking = sum(record["x"].get(f, default) is None for f in decision.features_used)
+            self.used.append(Used(decision.features_used, decision.cost, lacking))
         self.seen += 1
         if "y" in record:
             self.learn(record["x"], record["y"], decision.label, offset)
@@ -109,9 +122,12 @@ class Oracle:
         if said:
             self.judged += 1
             self.wrong += self.number(y) != said
+            self.right.append(self.number(y) == said)
         if self.model.policy_version == self.version:
             self.policy_classes = self.model.classes
-            self.window, self.used = self.used or self.window, []
+            if self.used:
+                self.window, self.window_right = self.used, self.right
+            self.used, self.right = [], []
             wanted = list(self.model.reachable)
             if wanted != self.requested and "requests" in self.plan.topics:
                 self.requested = wanted
@@ -122,16 +138,19 @@ class Oracle:
                 )  # fmt: skip
 
     def snapshot(self) -> dict[str, Any]:
-        rows = self.window or self.used
+        rows, right = (self.window, self.window_right) if self.window else (self.used, self.right)
         shares: dict[str, float] = {}
         for used in rows:
-            for feature in used:
+            for feature in used.features:
                 shares[feature] = shares.get(feature, 0) + 1
         return {
             "version": self.version, "seen": self.seen, "mistakes": self.wrong,
             "selected": {feature: count / len(rows) for feature, count in shares.items()},
             "rank": {f: self.model.order.index(f) + 1 for f in shares if f in self.model.order},
-            "mean_features": sum(map(len, rows)) / max(len(rows), 1),
+            "mean_features": sum(len(used.features) for used in rows) / max(len(rows), 1),
+            "mean_cost": pytest.approx(sum(used.cost for used in rows) / max(len(rows), 1)),
+            "missing": sum(used.missing for used in rows),
+            "accuracy": sum(right) / max(len(right), 1),
         }  # fmt: skip
 
 
@@ -141,8 +160,7 @@ def told(snapshot: dict[str, Any]) -> dict[str, Any]:
     assert weights == sorted(weights)[::-1]
     return {
         **{name: snapshot[name] for name in ("version", "seen")},
-        "mistakes": snapshot["metrics"]["mistakes"],
-        "mean_features": snapshot["metrics"]["mean_features"],
+        **{name: snapshot["metrics"][name] for name in METRICS},
         "selected": {entry["feature"]: entry["weight"] for entry in snapshot["selected"]},
         "rank": {entry["feature"]: entry["rank"] for entry in snapshot["selected"] if "rank" in entry},
     }
