@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from sluiceway.operators.kinds.kind import Plan
 from sluiceway.operators.stages.emission import Emit
 from sluiceway.schemas.lane import OutRecord
 from sluiceway.schemas.records import Prediction, Request, Snapshot
+from sluiceway.schemas.state import unpack_stream
 from tests.stages.lanes import LANE, STEP, Message, Store, message, new_lane, parsed, polls
 
 CLASSES = ("ham", "spam", "news")
@@ -164,6 +166,30 @@ def told(snapshot: dict[str, Any]) -> dict[str, Any]:
         "selected": {entry["feature"]: entry["weight"] for entry in snapshot["selected"]},
         "rank": {entry["feature"]: entry["rank"] for entry in snapshot["selected"] if "rank" in entry},
     }
+
+
+@pytest.mark.parametrize(("name", "params"), VARIANTS)
+def test_a_stored_stream_shows_what_its_snapshot_says(name: str, params: Any) -> None:
+    plan, store = plan_of(name, params), Store()
+    sent = [
+        message("s", {"x": {"free": at % 3, "len": at % 2, "now": at % 5}, "y": CLASSES[at % 3]}) for at in range(40)
+    ]
+    lane = new_lane(JOINT.streams(plan))
+    [snapshot] = [
+        orjson.loads(record.value or b"")
+        for raw in polls(sent, ())
+        for record in lane.process(JOINT.decoder(plan, 8, "key").decode(raw)).selections[-1:]
+    ]
+    store.commit(lane)
+    found = JOINT.stored_model(plan.cls, {"classes": list(CLASSES)}, unpack_stream(store.streams["s"]))
+    shown = [
+        {"feature": entry[0], "weight": entry[1], "since": entry[2], **(entry[3] if len(entry) > 3 else {})}
+        for entry in found.selected
+    ]
+    assert shown == snapshot["selected"]
+    assert any("rank" in entry for entry in shown)
+    assert found.metrics.items() <= snapshot["metrics"].items()
+    assert found.metrics["balanced_accuracy"] == snapshot["metrics"]["balanced_accuracy"]
 
 
 features = st.dictionaries(
