@@ -24,6 +24,7 @@ class Joints(Kind):
         "requests": "which features the next instances should carry",
     }
     needs = "no scaling: values are cut into bins"
+    obeys = "decisions"
 
     def refuse_unfit(self, plan: Plan) -> None:
         super().refuse_unfit(plan)
