@@ -51,10 +51,7 @@ def flows_of(operator: str) -> Iterator[Settings]:
     """The settings of flows that nobody runs: together they need all that the operator can need."""
     kind = registry.get(operator).kind
     needed = {name: 1 for name, parameter in registry.parameters(operator).items() if parameter.required}
-    readings: list[tuple[str, Mapping[str, Any]]] = [("instances", {})]
-    if kind.reads == "features":
-        readings = [("features", {}), ("instances", {"window": {"size": 4}})]
-    for (reads, sections), given in product(readings, _INPUTS):
+    for (reads, sections), given in product(kind.readings(), _INPUTS):
         writes = kind.in_flow(frozenset({reads})).writes.keys() & _WRITTEN
         topics = {role: f"kafka://nowhere:9092/{role}" for role in (reads, "selections", "dead_letters", *writes)}
         content = {"flow": {"name": "warm-up"}, "operator": {"name": operator, **needed}, "input": given, **sections}

@@ -139,7 +139,7 @@ def shown(found: list[Cell]) -> Table:
         "ofs-a3m on dexter: not run, it takes hours",
     )
     for heading in ("data", "method", "runs", "printed", "reference", "ours", "as printed"):
-        table.add_column(heading, justify="left" if heading in ("data", "method") else "right")
+        table.add_column(heading, justify="left" if heading in ("data", "method") else "right", overflow="fold")
     for cell in found:
         ours = (Range.of(cell.features), Range.of(cell.accuracy)) if cell.features else None
         table.add_row(

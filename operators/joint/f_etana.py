@@ -23,7 +23,9 @@ shows from where to where they lie. Fitted as here: .623 with 3.7 and .880 with 
 `dependence = "tree"`: features may depend on each other through a tree. `candidates` features that tell most of the
 class at the end of the warm-up are counted in pairs, by class; a feature's chances are those given its nearest ancestor
 in the tree that comes earlier in the order, which is that of I(feature; class) / cost. With m candidates memory and
-state grow by N m² V² / 2 counts, and a labelled row takes O(m²) more.
+state grow by N m² V² / 2 counts, and a labelled row takes O(m²) more. A name that comes after the warm-up is counted,
+but never looked at: its pairs with the others were not counted from the start, and candidates that a model had drawn
+anew could not be merged with another's.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from sluiceway.errors import SettingsError
-from sluiceway.operators.kinds.kind import AnyDecoder, Kind, Plan
+from sluiceway.operators.kinds.kind import AnyDecoder, Kind, Plan, Reads
 from sluiceway.operators.kinds.windowed import WINDOWED
 from sluiceway.operators.stages.column_stream import ColumnStreamConfig, selector_state
 from sluiceway.operators.stages.stored_model import StoredModel, model_of
@@ -21,8 +21,12 @@ class ColumnSelectors(Kind):
     name = "column-selector"
     does = "learns from whole feature columns"
     reads = "features"
+    obeys = "columns"
     reading = ': first a target `{"target": [1, -1, ...]}`, then columns `{"name": ..., "values": [...]}`'
     writes: ClassVar[Mapping[str, str]] = {"verdicts": "what became of each column"}
+
+    def readings(self) -> Iterable[tuple[Reads, Mapping[str, Any]]]:
+        return [(self.reads, {}), ("instances", {"window": {"size": 4}})]
 
     def in_flow(self, topics: frozenset[str]) -> Kind:
         """Instances have to be made into columns first."""

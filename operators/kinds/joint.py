@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from sluiceway.errors import SettingsError
 from sluiceway.operators.kinds.kind import AnyDecoder, Kind, Plan, waiting
-from sluiceway.operators.stages.joint_stream import JointStreamConfig, blocks_of, confusion_of
+from sluiceway.operators.stages.joint_stream import JointStreamConfig, balanced, blocks_of, confusion_of, ranked
 from sluiceway.operators.stages.stored_model import StoredModel, model_of
 from sluiceway.schemas.refusal import NamedBy
 from sluiceway.schemas.state import StreamState
@@ -24,6 +24,7 @@ class Joints(Kind):
         "requests": "which features the next instances should carry",
     }
     needs = "no scaling: values are cut into bins"
+    obeys = "decisions"
 
     def refuse_unfit(self, plan: Plan) -> None:
         super().refuse_unfit(plan)
@@ -61,10 +62,16 @@ class Joints(Kind):
         )
 
     def stored_model(self, cls: type[Any], belongs_to: Mapping[str, Any], state: StreamState) -> StoredModel:
-        found = model_of(cls.from_state(state.head["model"], blocks_of(state).values()), state.head["seen"])
+        operator = cls.from_state(state.head["model"], blocks_of(state).values())
+        found = model_of(operator, state.head["seen"])
         confusion = confusion_of(state.head, len(belongs_to["classes"] or (-1, 1)))
         wrong = int(confusion.sum() - confusion.trace())
-        return found._replace(counts={"mistakes": wrong, "pending": waiting(state)}, confusion=confusion)
+        return found._replace(
+            selected=ranked(operator),
+            metrics={"balanced_accuracy": balanced(confusion), **found.metrics},
+            counts={"mistakes": wrong, "pending": waiting(state)},
+            confusion=confusion,
+        )
 
 
 JOINT = Joints()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
@@ -23,12 +23,14 @@ from sluiceway.schemas.refusal import NamedBy
 from sluiceway.schemas.state import StreamState
 
 Reads = Literal["instances", "features"]
+Laws = Literal["instances", "columns", "decisions"]
 
 OPTIONAL: Mapping[str, str] = MappingProxyType(
     {
         "predictions": "operator {operator!r} predicts nothing: leave topics.predictions out",
         "verdicts": "topics.verdicts is for flows that read topics.features",
-        "requests": "operator {operator!r} asks for no features before they come: leave topics.requests out",
+        "requests": "operator {operator!r} writes no requests (which features a partial learner wants next stands in"
+        " its snapshots, as 'wanted'): leave topics.requests out",
     }
 )
 """The topics that not every kind writes, and what is said where one is given to a kind that does not."""
@@ -101,6 +103,8 @@ class Kind(ABC):
     """How rows are scaled unless the settings say otherwise."""
     needs: ClassVar[str] = "no scaling: what is measured does not depend on the size of values"
     """Of the input, for the pages."""
+    obeys: ClassVar[Laws] = "instances"
+    """The laws its operators are tried on."""
     follows_scale: ClassVar[bool] = False
     """Whether rows can be scaled by what their stream has shown so far."""
 
@@ -151,6 +155,14 @@ class Kind(ABC):
             keep_nulls=keep_nulls,
             as_json=None if plan.as_json is None else plan.as_json(),
         )
+
+    def readings(self) -> Iterable[tuple[Reads, Mapping[str, Any]]]:
+        """What flows of its operators can read, and the settings that this needs."""
+        return [(self.reads, {})]
+
+    def tell(self, lane: Any, polls: Callable[..., None], streams: Callable[..., None]) -> None:
+        """Have a lane tell what its predictions are judged by: `polls` of its polls, or `streams` of each stream."""
+        lane.observe = streams
 
     @abstractmethod
     def streams(self, plan: Plan, max_snapshot_bytes: int | None = None) -> Streams:

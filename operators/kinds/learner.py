@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from sluiceway.errors import SettingsError
@@ -35,6 +35,9 @@ class Learners(Kind):
             raise SettingsError(
                 "emit.scores is for more than two classes: of two, the score that every prediction has tells both"
             )
+
+    def tell(self, lane: Any, polls: Callable[..., None], streams: Callable[..., None]) -> None:
+        lane.observe = polls
 
     def streams(self, plan: Plan, max_snapshot_bytes: int | None = None) -> LearnerConfig:
         return LearnerConfig(

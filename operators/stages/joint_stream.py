@@ -200,10 +200,6 @@ class JointStream:
 
     def _snapshot(self, reason: Reason, offset: int, position: int) -> OutRecord:
         operator = self._operator
-        rank = {name: {"rank": place} for place, name in enumerate(operator.order, start=1)}
-        selected: list[Entry] = [
-            (entry.feature, entry.weight, entry.since, rank.get(entry.feature, {})) for entry in operator.selected
-        ]
         judged, mistakes = self._judged
         evicted = {"pending_evicted": self._evicted} if self._evicted else {}
         self._changed = False
@@ -214,11 +210,11 @@ class JointStream:
             version=operator.version,
             seen=self._seen,
             ts=self._ts,
-            selected=selected,
+            selected=ranked(operator),
             metrics={
                 "mistakes": mistakes,
                 "error_rate": mistakes / max(judged, 1),
-                "balanced_accuracy": _balanced(self._confusion),
+                "balanced_accuracy": balanced(self._confusion),
                 **evicted,
                 **operator.metrics(),
             },
@@ -294,7 +290,13 @@ def confusion_of(head: Mapping[str, Any], classes: int) -> NDArray[np.int64]:
     return np.frombuffer(head["confusion"], dtype=_INTEGERS).astype(np.int64).reshape(classes, classes)
 
 
-def _balanced(confusion: NDArray[np.int64]) -> float:
+def ranked(operator: Joint) -> list[Entry]:
+    """The features in use, with their rank in the order of evaluation if they still have one."""
+    rank = {name: {"rank": place} for place, name in enumerate(operator.order, start=1)}
+    return [(entry.feature, entry.weight, entry.since, rank.get(entry.feature, {})) for entry in operator.selected]
+
+
+def balanced(confusion: NDArray[np.int64]) -> float:
     """The mean over classes of the share that was decided rightly."""
     known = confusion.sum(axis=1) > 0
     return float((confusion.diagonal()[known] / confusion.sum(axis=1)[known]).mean()) if known.any() else 0.0

@@ -227,3 +227,16 @@ def test_where_values_lack_what_may_be_looked_at_instead_is_wanted_too() -> None
     assert model.reachable[0] == first
     assert len(model.reachable) > 1
     assert type(model).from_state(model.state()).reachable == model.reachable
+
+
+def test_a_tree_does_not_look_at_names_that_come_after_the_warm_up() -> None:
+    """They are counted; without a tree they are looked at from the next policy on."""
+    rng = np.random.default_rng(4)
+    y = rng.choice([-1, 1], 400)
+    for dependence, uses in (("tree", False), ("none", True)):
+        model = FEtana(warm_up=100, refit_every=100, bins=2, dependence=dependence)
+        for row in range(400):
+            x = {"noise": rng.normal()} | ({"told": float(y[row])} if row >= 150 else {})
+            model.learn_one(x, int(y[row]))
+        assert "told" in model.cuts
+        assert ("told" in model.order) == uses

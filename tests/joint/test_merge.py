@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from .cases import each, make, same
-from .streams import SHAPES, batch_of, stream
+from .streams import SHAPES, Record, batch_of, stream
 
 
 @each()
@@ -95,8 +95,17 @@ def test_what_does_not_fit_is_refused() -> None:
         one.merge(make("etana", {"bins": 4}))
     with pytest.raises(ValueError, match="they are not set alike"):
         one.merge(make("f-etana", {}))
-    trees = [make("f-etana", {"dependence": "tree", "candidates": 3}) for _ in range(2)]
-    for seed, tree in enumerate(trees):
-        tree.learn_many(batch_of(stream("dense", seed)))
-    with pytest.raises(ValueError, match="differ"):
+
+
+def test_trees_of_other_candidates_are_not_merged() -> None:
+    """All cuts are given, and so are equal; of two features each stream has one that tells the class."""
+    given = {"dependence": "tree", "candidates": 1, "binning": {"a": [0.0], "b": [0.0]}, "bins": 2}
+    trees = [make("f-etana", given) for _ in range(2)]
+    for tree, telling in zip(trees, ("a", "b"), strict=True):
+        other = "b" if telling == "a" else "a"
+        rows = [Record({telling: row % 2 - 0.5, other: row % 3 - 0.5}, row % 2 * 2 - 1) for row in range(60)]
+        tree.learn_many(batch_of(rows))
+        assert tree.order == (telling,)
+    assert trees[0].cuts == trees[1].cuts
+    with pytest.raises(ValueError, match="^the candidates of the trees differ$"):
         trees[0].merge(trees[1])

@@ -53,7 +53,10 @@ def test_costs_mistakes_and_cuts_are_given_as_tables() -> None:
         ({"input": {"classes": ["a", "b", "c"]}, "operator": {"misclassification": [[0, 1], [5, 0]]}},
          r"^misclassification is a table of 2 classes, and there are 3$"),
         ({"operator": {"name": "ofs", "k": 3, "absent": None}},
-         r"^operator 'ofs' asks for no features before they come: leave topics\.requests out$"),
+         r"^operator 'ofs' writes no requests .*: leave topics\.requests out$"),
+        ({"operator": {"name": "ofs-partial", "k": 3, "absent": None}},
+         r"^operator 'ofs-partial' writes no requests \(which features a partial learner wants next stands in its"
+         r" snapshots, as 'wanted'\): leave topics\.requests out$"),
         ({"operator": {"dependence": "tree"}}, r'^operator \'etana\': dependence = "tree" is for f-etana'),
     ],
 )  # fmt: skip

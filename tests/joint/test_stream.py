@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from sluiceway.operators.kinds.kind import Plan
 from sluiceway.operators.stages.emission import Emit
 from sluiceway.schemas.lane import OutRecord
 from sluiceway.schemas.records import Prediction, Request, Snapshot
+from sluiceway.schemas.state import unpack_stream
 from tests.stages.lanes import LANE, STEP, Message, Store, message, new_lane, parsed, polls
 
 CLASSES = ("ham", "spam", "news")
@@ -25,6 +27,7 @@ VARIANTS = [
     ("f-etana", {"binning": "widths", "cost": {"free": 0.2, "*": 0.03}}),
     ("f-etana", {"dependence": "tree", "candidates": 3}),
 ]
+METRICS = ("mistakes", "mean_features", "mean_cost", "missing", "accuracy")
 OUTPUTS = ("selections", "predictions", "requests", "dead_letters", "finals")
 
 
@@ -55,6 +58,14 @@ def run(plan: Plan, sent: Sequence[Message], cuts: Sequence[int] = (), restores:
     return {**given, "counts": counts}
 
 
+class Used(NamedTuple):
+    """By one instance."""
+
+    features: tuple[str, ...]
+    cost: float
+    missing: int
+
+
 class Oracle:
     """One stream, a dictionary at a time."""
 
@@ -65,9 +76,11 @@ class Oracle:
         self.seen = self.judged = self.wrong = self.version = 0
         self.requested: list[str] = []
         self.requests: list[dict[str, Any]] = []
-        self.used: list[list[str]] = []
+        self.used: list[Used] = []
         """Of the instances since the last policy."""
-        self.window: list[list[str]] = []
+        self.right: list[bool] = []
+        """Of the labels since then, of instances that had been decided."""
+        self.window, self.window_right = self.used, self.right
         """Of those before it."""
 
     def number(self, label: str) -> int:
@@ -90,7 +103,9 @@ class Oracle:
             told["label"] = self.name(decision.label)
             told["posterior"] = {self.name(c): p for c, p in zip(known, decision.posterior, strict=True)}
             told["score"] = told["posterior"][told["label"]]
-            self.used.append(list(decision.features_used))
+            default = 0.0 if self.plan.params["absent"] == "zero" else None
+            lacking = sum(record["x"].get(f, default) is None for f in decision.features_used)
+            self.used.append(Used(decision.features_used, decision.cost, lacking))
         self.seen += 1
         if "y" in record:
             self.learn(record["x"], record["y"], decision.label, offset)
@@ -109,9 +124,12 @@ class Oracle:
         if said:
             self.judged += 1
             self.wrong += self.number(y) != said
+            self.right.append(self.number(y) == said)
         if self.model.policy_version == self.version:
             self.policy_classes = self.model.classes
-            self.window, self.used = self.used or self.window, []
+            if self.used:
+                self.window, self.window_right = self.used, self.right
+            self.used, self.right = [], []
             wanted = list(self.model.reachable)
             if wanted != self.requested and "requests" in self.plan.topics:
                 self.requested = wanted
@@ -122,16 +140,19 @@ class Oracle:
                 )  # fmt: skip
 
     def snapshot(self) -> dict[str, Any]:
-        rows = self.window or self.used
+        rows, right = (self.window, self.window_right) if self.window else (self.used, self.right)
         shares: dict[str, float] = {}
         for used in rows:
-            for feature in used:
+            for feature in used.features:
                 shares[feature] = shares.get(feature, 0) + 1
         return {
             "version": self.version, "seen": self.seen, "mistakes": self.wrong,
             "selected": {feature: count / len(rows) for feature, count in shares.items()},
             "rank": {f: self.model.order.index(f) + 1 for f in shares if f in self.model.order},
-            "mean_features": sum(map(len, rows)) / max(len(rows), 1),
+            "mean_features": sum(len(used.features) for used in rows) / max(len(rows), 1),
+            "mean_cost": pytest.approx(sum(used.cost for used in rows) / max(len(rows), 1)),
+            "missing": sum(used.missing for used in rows),
+            "accuracy": sum(right) / max(len(right), 1),
         }  # fmt: skip
 
 
@@ -141,11 +162,34 @@ def told(snapshot: dict[str, Any]) -> dict[str, Any]:
     assert weights == sorted(weights)[::-1]
     return {
         **{name: snapshot[name] for name in ("version", "seen")},
-        "mistakes": snapshot["metrics"]["mistakes"],
-        "mean_features": snapshot["metrics"]["mean_features"],
+        **{name: snapshot["metrics"][name] for name in METRICS},
         "selected": {entry["feature"]: entry["weight"] for entry in snapshot["selected"]},
         "rank": {entry["feature"]: entry["rank"] for entry in snapshot["selected"] if "rank" in entry},
     }
+
+
+@pytest.mark.parametrize(("name", "params"), VARIANTS)
+def test_a_stored_stream_shows_what_its_snapshot_says(name: str, params: Any) -> None:
+    plan, store = plan_of(name, params), Store()
+    sent = [
+        message("s", {"x": {"free": at % 3, "len": at % 2, "now": at % 5}, "y": CLASSES[at % 3]}) for at in range(40)
+    ]
+    lane = new_lane(JOINT.streams(plan))
+    [snapshot] = [
+        orjson.loads(record.value or b"")
+        for raw in polls(sent, ())
+        for record in lane.process(JOINT.decoder(plan, 8, "key").decode(raw)).selections[-1:]
+    ]
+    store.commit(lane)
+    found = JOINT.stored_model(plan.cls, {"classes": list(CLASSES)}, unpack_stream(store.streams["s"]))
+    shown = [
+        {"feature": entry[0], "weight": entry[1], "since": entry[2], **(entry[3] if len(entry) > 3 else {})}
+        for entry in found.selected
+    ]
+    assert shown == snapshot["selected"]
+    assert any("rank" in entry for entry in shown)
+    assert found.metrics.items() <= snapshot["metrics"].items()
+    assert found.metrics["balanced_accuracy"] == snapshot["metrics"]["balanced_accuracy"]
 
 
 features = st.dictionaries(

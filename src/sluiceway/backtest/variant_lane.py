@@ -17,8 +17,6 @@ from sluiceway.flows.process import belongs_to
 from sluiceway.flows.progress import Progress
 from sluiceway.flows.select import SELECTING
 from sluiceway.flows.settings import Settings
-from sluiceway.operators.stages.bank_lane import BankLane
-from sluiceway.operators.stages.lane import Lane
 from sluiceway.schemas.asleep import AsleepInMemory
 from sluiceway.schemas.lane import LaneBatch, OutRecord, RawPoll
 from sluiceway.topics.directory import create_directory_topic
@@ -77,10 +75,7 @@ class VariantLane:
         self._judgements: Judgements | None = None
         if "predictions" in settings.kind.writes:
             self._judgements = Judgements(judgements_of(folder, lane), streams, None if self.done else self.position)
-            if isinstance(self._processor, BankLane):
-                self._processor.observe = self._judgements.observe
-            elif isinstance(self._processor, Lane):
-                self._processor.observe = self._judgements.note
+            settings.kind.tell(self._processor, self._judgements.observe, self._judgements.note)
 
     def process(self, batch: LaneBatch) -> None:
         """What is decoded, unless the variant has had it already."""

@@ -166,11 +166,12 @@ def _show_model(flow: str, model: ModelReport) -> None:
     table.add_column("feature", min_width=12)
     table.add_column("weight", justify="right", no_wrap=True)
     table.add_column("since", justify="right", no_wrap=True)
-    for member in model.selected[0].more:
+    members = list(dict.fromkeys(member for chosen in model.selected for member in chosen.more))
+    for member in members:
         table.add_column(member)
     for chosen in model.selected:
         weight = "-" if chosen.weight is None else f"{chosen.weight:.6g}"
-        more = (shortened(str(value)) for value in chosen.more.values())
+        more = (shortened(str(chosen.more.get(member, "-"))) for member in members)
         table.add_row(shortened(chosen.feature), weight, f"{chosen.since:,}", *more)
     screen.print(table)
     if model.confusion is not None:

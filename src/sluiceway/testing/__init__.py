@@ -24,12 +24,8 @@ from sluiceway.testing.law import Check, LawBroken, Make
 __all__ = ["LawBroken", "check_operator", "laws"]
 
 
-_CHECKS = {
-    "learn_features": column_laws.CHECKS,
-    "classify_one": joint_laws.CHECKS,
-    "learn_many": instance_laws.CHECKS,
-}
-"""By what an operator can do."""
+_CHECKS = {"instances": instance_laws.CHECKS, "columns": column_laws.CHECKS, "decisions": joint_laws.CHECKS}
+"""By what a kind says that its operators obey."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +62,7 @@ def laws(operator: Entry | str, **params: Any) -> list[_Law]:
     `params` are hyper-parameters to try it with. A law that the entry lists among its `exceptions` must really fail.
     """
     entry = registry.get(operator) if isinstance(operator, str) else operator
-    checks = next(checks for method, checks in _CHECKS.items() if hasattr(entry.cls, method))
-    return [_Law(check, entry, params) for check in checks]
+    return [_Law(check, entry, params) for check in _CHECKS[entry.kind.obeys]]
 
 
 def check_operator(operator: Entry | str, **params: Any) -> None:
