@@ -41,7 +41,8 @@ def test_json_schema_gives_the_model_of_plain_json(topics: Topics, registry: Sch
     given = instances()
     schema = {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "required": ["x"]}
     number = registry.register("instances-value", "JSON", orjson.dumps(schema).decode())
-    framing, there = write_flow(topics, tmp_path, "framed", f'{NATIVE}\n[registry]\nurl = "{registry.url}"\n\n[input]\n')
+    with_registry = f'{NATIVE}\n[registry]\nurl = "{registry.url}"\n\n[input]\n'
+    framing, there = write_flow(topics, tmp_path, "framed", with_registry)
     plain, here = write_flow(topics, tmp_path, "plain", NATIVE)
     produce(topics.bootstrap, there["instances"], [(None, framed(number, json_schema(one)), 0) for one in given])
     produce(topics.bootstrap, here["instances"], [(None, orjson.dumps(one), 0) for one in given])
