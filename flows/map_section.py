@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator
 
 from sluiceway.errors import SettingsError
 from sluiceway.flows.section import Section
 from sluiceway.schemas.record_map import RecordMap
+
+
+def _plain(unit: object) -> object:
+    """µs, with the sign for micro or the Greek letter."""
+    return "us" if unit in ("\N{MICRO SIGN}s", "\N{GREEK SMALL LETTER MU}s") else unit
 
 
 class MapSection(Section):
@@ -16,7 +23,7 @@ class MapSection(Section):
     """Path of the id."""
     time: str = "ts"
     """Path of the time: a number, or a text of ISO 8601 (of UTC, if it has no offset)."""
-    time_unit: Literal["s", "ms", "us", "ns"] = "ms"
+    time_unit: Annotated[Literal["s", "ms", "us", "ns"], BeforeValidator(_plain)] = "ms"
     """What a time that is a number counts, from 1970 on."""
     stream: str | None = None
     """Path of what names the stream, a text or an integer; without it `input.stream` says what does. The records of a
