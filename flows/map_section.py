@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import BeforeValidator
+from pydantic import field_validator
 
 from sluiceway.errors import SettingsError
 from sluiceway.flows.section import Section
 from sluiceway.schemas.record_map import RecordMap
-
-
-def _plain(unit: object) -> object:
-    """µs, with the sign for micro or the Greek letter."""
-    return "us" if unit in ("\N{MICRO SIGN}s", "\N{GREEK SMALL LETTER MU}s") else unit
 
 
 class MapSection(Section):
@@ -23,7 +18,7 @@ class MapSection(Section):
     """Path of the id."""
     time: str = "ts"
     """Path of the time: a number, or a text of ISO 8601 (of UTC, if it has no offset)."""
-    time_unit: Annotated[Literal["s", "ms", "us", "ns"], BeforeValidator(_plain)] = "ms"
+    time_unit: Literal["s", "ms", "us", "ns"] = "ms"
     """What a time that is a number counts, from 1970 on."""
     stream: str | None = None
     """Path of what names the stream, a text or an integer; without it `input.stream` says what does. The records of a
@@ -38,6 +33,12 @@ class MapSection(Section):
     """Names of what is no feature, in the same form."""
     texts: Literal["refuse", "one-hot", "ignore"] = "refuse"
     """What a text among the features is: its record's dead letter, a feature `name=text` of 1, or nothing."""
+
+    @field_validator("time_unit", mode="before")
+    @classmethod
+    def _in_ascii(cls, unit: object) -> object:
+        """µs, with the sign for micro or the Greek letter."""
+        return "us" if unit in ("\N{MICRO SIGN}s", "\N{GREEK SMALL LETTER MU}s") else unit
 
     def record_map(self) -> RecordMap:
         given = {name: getattr(self, name) for name in MapSection.model_fields}
