@@ -28,6 +28,7 @@ from sluiceway.flows.source import LaneSource
 from sluiceway.flows.watch import TopicsWatch
 from sluiceway.flows.work import Work
 from sluiceway.flows.worker import Process, Worker, raise_problems
+from sluiceway.schemas import encode
 
 RECOVERY_OPTIONS = ("-r", "--recovery-directory")
 
@@ -102,6 +103,8 @@ def _process(item: Item, decoded: Any) -> Any:
     assert item.attempt.opened is not None
     processor = item.attempt.opened.processor
     output = processor.process(decoded)
+    if item.content.redriven:  # so that one that comes back is known as one, whichever topic it went through
+        output.dead_letters = [encode.marked(letter, item.content.redriven) for letter in output.dead_letters]
     item.attempt.dead_letters.note(item.content, output.dead_letters, getattr(item.content, "side", 0))
     output.records = len(item.content.values)
     return output, processor.changes() if item.barrier else None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import field_validator
+
 from sluiceway.errors import SettingsError
 from sluiceway.flows.section import Section
 from sluiceway.schemas.record_map import RecordMap
@@ -31,6 +33,12 @@ class MapSection(Section):
     """Names of what is no feature, in the same form."""
     texts: Literal["refuse", "one-hot", "ignore"] = "refuse"
     """What a text among the features is: its record's dead letter, a feature `name=text` of 1, or nothing."""
+
+    @field_validator("time_unit", mode="before")
+    @classmethod
+    def _in_ascii(cls, unit: object) -> object:
+        """µs, with the sign for micro or the Greek letter."""
+        return "us" if unit in ("\N{MICRO SIGN}s", "\N{GREEK SMALL LETTER MU}s") else unit
 
     def record_map(self) -> RecordMap:
         given = {name: getattr(self, name) for name in MapSection.model_fields}

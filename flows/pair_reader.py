@@ -107,7 +107,7 @@ class PairReader:
         at = self._readers[LABELS].position
         return PairPoll(
             self._lane, poll.start, poll.stop, poll.end, poll.keys, poll.values, poll.offsets, poll.next_offsets,
-            poll.arrow, side, at, settled,
+            poll.arrow, poll.redriven, side, at, settled,
         )  # fmt: skip
 
     def close(self) -> None:

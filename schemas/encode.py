@@ -17,6 +17,8 @@ SNAPSHOT_SCHEMA = 1
 Entry = tuple[str, float, int] | tuple[str, float, int, Mapping[str, Any]]
 """A selected feature, its weight, since when, and what else there is to say of it, by the members of a snapshot."""
 ERROR_HEADER = "sluiceway.error."
+REDRIVEN = "sluiceway.redriven"
+"""Header of a record that was a dead letter and was sent again: where that lies."""
 
 
 def snapshot_key(flow: str, stream: str) -> bytes:
@@ -116,6 +118,12 @@ def dead_letter(letter: DeadLetter, topic: str, partition: int) -> OutRecord:
     return OutRecord(letter.offset, letter.key, letter.value, letter.headers + headers)
 
 
+def marked(record: OutRecord, redriven: Mapping[int, bytes]) -> OutRecord:
+    """A dead letter, with what its record says if it was one before."""
+    mark = redriven.get(record.offset)
+    return record if mark is None else record._replace(headers=((REDRIVEN, mark), *record.headers))
+
+
 def reason(record: OutRecord) -> dict[str, str]:
     """Why it is one, of what `dead_letter` gave: class, message, stage, topic, partition, offset."""
     of_ours = (header for header in record.headers if header[0].startswith(ERROR_HEADER))
@@ -126,6 +134,7 @@ def dead_letter_line(record: OutRecord) -> bytes:
     """What `dead_letter` gave, as a line of a directory topic (without the line's end)."""
     told = {name.removeprefix(ERROR_HEADER): value.decode() for name, value in record.headers}
     content_type = told.pop(CONTENT_TYPE, None)
+    told.pop(REDRIVEN, None)
     error: dict[str, str | int] = {**told, "partition": int(told["partition"]), "offset": int(told["offset"])}
     line: dict[str, Any] = {"error": error, "key_base64": _base64(record.key), "value_base64": _base64(record.value)}
     if content_type is not None:

@@ -7,7 +7,7 @@ nothing. A position is the offset of the next record to read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
@@ -40,6 +40,8 @@ class RawPoll:
     next_offsets: list[int] | range
     arrow: frozenset[int] = frozenset()
     """Rows that hold Arrow, which a message's `content-type` says; all others hold JSON."""
+    redriven: Mapping[int, bytes] = field(default_factory=dict)
+    """By offset, what a record that was a dead letter before says of that."""
 
 
 class DeadLetter(NamedTuple):

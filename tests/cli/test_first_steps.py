@@ -16,9 +16,12 @@ from sluiceway.errors import SettingsError, UnreachableError
 from sluiceway.flows.settings import Settings
 from sluiceway.topics import kafka
 from sluiceway.topics.client_settings import FILE, from_environment
+from sluiceway.topics.directory import create_directory_topic
 from sluiceway.topics.feeds import open_feed
+from sluiceway.topics.url import DirectoryTopic
 from tests.cli.calling import Call
-from tests.support.flow import toml
+from tests.cli.test_watch import snapshot
+from tests.support.flow import Running, toml
 
 FLOW: dict[str, dict[str, Any]] = {
     "flow": {"name": "f"},
@@ -39,7 +42,28 @@ def test_a_job_in_the_background_draws_nothing(tmp_path: Path, job: str, drawn: 
         "    with Drawing(get_renderable=lambda: Text('drawn'), console=screen): time.sleep(0.5)\n"
     )
     (tmp_path / "job.py").write_text(code)
-    script = f"set -m; wait_for() {{ {sys.executable} {tmp_path}/job.py; }}; {job}\nwait\n"
+    said = on_a_terminal(f"wait_for() {{ {sys.executable} {tmp_path}/job.py; }}; {job}")
+    assert b"told" in said
+    assert (b"drawn" in said) == drawn
+    assert (b"\x1b[?25l" in said) == drawn, "the cursor"
+
+
+@pytest.mark.parametrize("job", ["run flow.toml", "demo --instances 10000"])
+def test_a_command_in_the_background_says_lines_and_draws_nothing(tmp_path: Path, job: str) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "_topic.json").write_text('{"partitions": 1}')
+    (tmp_path / "in" / "part-00000.jsonl").write_text('{"x": {"a": 1}, "y": 1}\n' * 20_000)
+    (tmp_path / "flow.toml").write_text(toml({**FLOW, "input": {"stop": "end"}}))
+    command = f"{sys.executable} -m sluiceway {job}"
+    for ending, drawn in (("", True), (" &", False)):
+        said = on_a_terminal(f"cd {tmp_path}; rm -rf out* dead*; {command}{ending}")
+        assert (b"the input has ended" in said) or (b"telling words selected" in said), said.decode()
+        assert (b"\x1b[?25l" in said) == drawn, said.decode()
+
+
+def on_a_terminal(script: str) -> bytes:
+    """What a shell that controls its jobs shows until they have ended."""
+    script = f"set -m; {script}\nwait\n"
     child, terminal = pty.fork()
     if child == 0:
         os.execvp("bash", ["bash", "-c", script])
@@ -55,9 +79,7 @@ def test_a_job_in_the_background_draws_nothing(tmp_path: Path, job: str, drawn: 
         said += chunk
     os.waitpid(child, 0)
     os.close(terminal)
-    assert b"told" in said
-    assert (b"drawn" in said) == drawn
-    assert (b"\x1b[?25l" in said) == drawn, "the cursor"
+    return said
 
 
 @pytest.mark.parametrize(
@@ -128,3 +150,15 @@ def test_check_says_how_long(tmp_path: Path, call: Call) -> None:
     (tmp_path / "in" / "_topic.json").write_text('{"partitions": 1}')
     (tmp_path / "in" / "part-00000.jsonl").touch()
     assert "from beginning on, scale l2" in call("check", tmp_path / "flow.toml").stdout
+
+
+def test_watch_says_that_it_waits_and_for_what(tmp_path: Path) -> None:
+    create_directory_topic(DirectoryTopic(tmp_path / "out"), 1)
+    part = tmp_path / "out" / "part-00000.jsonl"
+    part.write_bytes(snapshot(5, "a"))
+    with Running("watch", f"dir:{tmp_path}/out", "--stream", "mial") as running:
+        said = "there is no snapshot of stream 'mial'; did you mean 'mail'?; waiting for one (Ctrl-C ends it)"
+        running.until(lambda: said in running.stderr)
+        with part.open("ab") as file:
+            file.write(snapshot(6, "a", stream="mial"))
+        running.until(lambda: "mial" in running.stdout)

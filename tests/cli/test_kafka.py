@@ -96,6 +96,28 @@ def test_watch_and_inspect(topics: Topics, call: Call) -> None:
     assert (missing.code, "does not exist" in missing.sentence) == (2, True)
 
 
+def test_retire_of_a_flow_is_of_all_its_streams_and_of_no_other(topics: Topics, call: Call) -> None:
+    made = topics("selections", partitions=2, config={"cleanup.policy": "compact"})
+    url = f"kafka://{topics.bootstrap}/{made}"
+    for at, (flow, stream) in enumerate((("spam", "mail"), ("spam", "mail/eu"), ("spam", "news"), ("spam-2", "mail"))):
+        record = snapshot(5 + at, "a", flow=flow, stream=stream).strip()
+        send(topics, made, (f"{flow}/{stream}", record, at % 2))
+
+    def left() -> list[tuple[str, str]]:
+        lines = [json.loads(line) for line in call("watch", url, "--once", "--json").stdout.splitlines()]
+        return [(one["flow"], one["stream"]) for one in lines]
+
+    assert len(left()) == 4
+    one = call("retire", "spam/mail", url)
+    assert (one.code, one.stderr) == (0, f"spam/mail: retired from {url} (1 tombstone, partition 0)\n")
+    assert ("spam", "mail/eu") in left(), "which is another stream"
+    rest = call("retire", "spam", url)
+    assert (rest.code, rest.stderr) == (0, f"spam: retired from {url} (2 streams, 2 tombstones, partitions 0, 1)\n")
+    assert left() == [("spam-2", "mail")]
+    again = call("retire", "spam", url)
+    assert (again.code, again.sentence) == (2, f"{url} holds no snapshot of 'spam'; did you mean 'spam-2'?")
+
+
 def test_retire_writes_the_tombstone_where_the_snapshots_are(topics: Topics, call: Call) -> None:
     made = topics("selections", partitions=3, config={"cleanup.policy": "compact"})
     url = f"kafka://{topics.bootstrap}/{made}"

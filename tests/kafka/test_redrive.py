@@ -104,3 +104,47 @@ def test_another_redrive_fences(topics: Topics, tmp_path: Path, monkeypatch: pyt
         redrive(dead, to, {}, Choice(frozenset()), dry=False, tick=nothing)
     sent = read_committed(flow.bootstrap, to.name, [0, 1])
     assert sum(any(name == MARK for name, _ in one.headers) for part in sent.values() for one in part) == 16
+
+
+def test_what_goes_round_by_two_topics_is_known_by_its_header(topics: Topics, tmp_path: Path) -> None:
+    """From one flow's dead letters to another flow, whose dead letters go back to the first: each ledger knows half."""
+    flows = []
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        flows.append(KafkaFlow(topics, tmp_path / name, partitions=1))
+    first, second = flows
+    produce(first.bootstrap, first.instances, [("s", BAD_LABEL), ("s", GOOD)])
+    produce(second.bootstrap, second.instances, [("s", GOOD)])
+
+    def sent(source: KafkaFlow, target: KafkaFlow, **choice: Any) -> tuple[int, int]:
+        dead, to = (KafkaTopic(source.bootstrap, one) for one in (source.topic["dead_letters"], target.instances))
+        report = redrive(dead, to, {}, Choice(frozenset(), **choice), dry=False, tick=nothing)
+        return report.sent, report.came_back
+
+    first.ends()
+    assert sent(first, second) == (1, 0)
+    second.ends()
+    [letter] = second.out("dead_letters")
+    assert dict(letter.headers)[MARK] == b"%b/0@0" % first.topic["dead_letters"].encode()
+    assert sent(second, first) == (0, 1)
+    assert sent(second, first, again=True) == (1, 0)
+    first.run("--again")
+    assert sent(first, second) == (0, 1)
+
+
+def test_redrive_of_one_topic_leaves_the_others_to_be_sent(topics: Topics, tmp_path: Path) -> None:
+    """Two flows that share a topic of dead letters."""
+    flow = flow_with_dead_letters(topics, tmp_path)
+    flow.ends()
+    dead, to = (KafkaTopic(flow.bootstrap, flow.topic[role]) for role in ("dead_letters", "instances"))
+    of_another = [
+        (f"sluiceway.error.{name}", value.encode())
+        for name, value in {
+            "class": "bad-label", "message": "m", "stage": "decode", "topic": "other", "partition": "0", "offset": "0",
+        }.items()
+    ]  # fmt: skip
+    produce(flow.bootstrap, dead.name, [("s", BAD_LABEL, 0)], headers=of_another)
+    only = Choice(frozenset(), topics=frozenset({"other"}))
+    assert redrive(dead, to, {}, only, dry=False, tick=nothing).sent == 1
+    assert redrive(dead, to, {}, Choice(frozenset()), dry=False, tick=nothing).sent == 16, "though they came before"
+    assert redrive(dead, to, {}, Choice(frozenset()), dry=False, tick=nothing).sent == 0

@@ -63,6 +63,31 @@ def test_protobuf(as_json: Registry, proto_number: int) -> None:
     assert "failed" not in unlabelled
 
 
+def test_a_schema_of_avro_that_refers_to_another(as_json: Registry, registry: SchemaRegistry) -> None:
+    schema: Any = AVRO
+    visit, *others = schema["fields"]
+    key = {**visit["type"], "namespace": "example"}
+    registry.register("key-value", "AVRO", orjson.dumps(key).decode())
+    referring = {**schema, "name": "Referring", "fields": [{**visit, "type": "example.Key"}, *others]}
+    number = registry.register(
+        "referring-value", "AVRO", orjson.dumps(referring).decode(), **{"example.Key": "key-value"}
+    )
+    read = orjson.loads(as_json.as_json(framed(number, avro(ONE))))
+    assert (read["visit"]["id"], read["f3"]) == ("e-1", -1.25)
+
+
+def test_a_schema_of_protobuf_that_imports_another(as_json: Registry, registry: SchemaRegistry) -> None:
+    common = 'syntax = "proto3";\npackage common;\nmessage Labelled { optional bool failed = 1; }\n'
+    registry.register("common-value", "PROTOBUF", common)
+    importing = (
+        'syntax = "proto3";\npackage importing;\nimport "common.proto";\n'
+        "message Reading { string id = 1; common.Labelled result = 2; }\n"
+    )
+    number = registry.register("importing-value", "PROTOBUF", importing, **{"common.proto": "common-value"})
+    value = framed(number, b"\x00" + b"\x0a\x03e-1" + b"\x12\x02\x08\x01")
+    assert orjson.loads(as_json.as_json(value)) == {"id": "e-1", "result": {"failed": True}}
+
+
 def test_json_and_what_is_in_no_registry(as_json: Registry, registry: SchemaRegistry) -> None:
     schema = {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"}
     number = registry.register("plain-value", "JSON", orjson.dumps(schema).decode())

@@ -63,9 +63,10 @@ class SchemaRegistry:
             self._process = None
         atexit.unregister(self.stop)
 
-    def register(self, subject: str, kind: str, schema: str) -> int:
-        """The schema's number."""
-        given = json.dumps({"schemaType": kind, "schema": schema}).encode()
+    def register(self, subject: str, kind: str, schema: str, **references: str) -> int:
+        """The schema's number; `references`: subjects of others, by the names that it has for them."""
+        refers = [{"name": name, "subject": other, "version": 1} for name, other in references.items()]
+        given = json.dumps({"schemaType": kind, "schema": schema, "references": refers}).encode()
         headers = {"Content-Type": "application/vnd.schemaregistry.v1+json"}
         request = urllib.request.Request(f"{self.url}/subjects/{subject}/versions", given, headers)
         with urllib.request.urlopen(request, timeout=60) as answer:

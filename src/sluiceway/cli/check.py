@@ -98,8 +98,10 @@ def _show(settings: Settings, found: Findings) -> None:
 
 
 def _state(found: Findings) -> str:
+    from sluiceway.wording import counted
+
     if not found.committed:
         return "nothing in it yet"
     age = "" if found.checkpoint_age is None else f", the newest {found.checkpoint_age:.0f} s ago"
     ended = "; this run has ended, `--again` begins the next" if found.ended else ""
-    return f"with checkpoints of {found.committed} of {found.lanes} lanes{age}{ended}"
+    return f"with checkpoints of {found.committed} of {counted(found.lanes or 0, 'lane')}{age}{ended}"

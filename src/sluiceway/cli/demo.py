@@ -147,6 +147,7 @@ class _Demo:
         import orjson
         from rich.progress import track
 
+        from sluiceway.cli.screen import may_draw
         from sluiceway.topics.append import DirectoryAppender
         from sluiceway.topics.directory import create_directory_topic
         from sluiceway.topics.url import DirectoryTopic
@@ -160,7 +161,7 @@ class _Demo:
                 description="Writing them",
                 total=self._instances,
                 console=self._screen,
-                disable=not self._screen.is_terminal,
+                disable=not may_draw(self._screen),
                 transient=True,
             ):
                 writer.append(0, [orjson.dumps(record)])
@@ -263,10 +264,10 @@ class _Following:
 
     def begin(self) -> None:
         """The flow starts now."""
-        if self._screen.is_terminal:
-            from rich.live import Live
+        from sluiceway.cli.screen import Drawing, may_draw
 
-            live = Live(get_renderable=self._draw, console=self._screen, refresh_per_second=5, transient=False)
+        if may_draw(self._screen):
+            live = Drawing(get_renderable=self._draw, console=self._screen, refresh_per_second=5, transient=False)
             self._display.enter_context(live)
         else:
             import threading

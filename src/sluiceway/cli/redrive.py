@@ -24,6 +24,12 @@ def redrive(
             "--class", help="Only dead letters of this class. May be repeated.", metavar="CLASS", show_default=False
         ),
     ] = None,
+    topics: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--topic", help="Only records of this topic. May be repeated.", metavar="NAME", show_default=False
+        ),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be sent.")] = False,
     again: Annotated[
         bool, typer.Option("--again", help="Also records that were sent again before and came back as dead letters.")
@@ -56,7 +62,7 @@ def redrive(
             raise SettingsError(f"there is no class {name!r} of dead letters; there are {', '.join(ERROR_CLASSES)}")
     if dead == target:
         raise SettingsError("dead letters cannot be sent to the topic that they lie in")
-    choice = Choice(frozenset(classes or []), again)
+    choice = Choice(frozenset(classes or []), again, frozenset(topics or []))
     with working("reading dead letters") as tick:
         if isinstance(dead, KafkaTopic) and isinstance(target, KafkaTopic):
             report = redrive_kafka.redrive(dead, target, kafka_settings(kafka), choice, dry=dry_run, tick=tick)

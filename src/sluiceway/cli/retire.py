@@ -72,7 +72,8 @@ def _find(topic: KafkaTopic, settings: Config, name: str) -> dict[str, list[int]
 
     with working(f"reading {topic.name}"):
         alive = living(topic, settings)
-    found = {key: homes for key, homes in alive.items() if key == name or key.startswith(f"{name}/")}
+    whole = "/" not in name  # a stream's name may have one, too: spam/mail is not spam/mail/eu
+    found = {key: homes for key, homes in alive.items() if key == name or (whole and key.startswith(f"{name}/"))}
     if not found:
         names = alive if "/" in name else {key.partition("/")[0]: None for key in alive}
         near = get_close_matches(name, names, n=1, cutoff=0.5)

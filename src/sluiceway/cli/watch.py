@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from sluiceway.cli.screen import View
     from sluiceway.schemas.records import Snapshot
+    from sluiceway.topics.kafka import Config
 
 
 def watch(
@@ -59,6 +60,8 @@ def watch(
             _refuse_absent(latest(url, kafka=settings), flow, stream)
         _show_once(screen, [found[name] for name in sorted(found)], as_json=as_json)
         return
+    if flow is not None or stream is not None:
+        _tell_absent(url, flow, stream, settings)
     with suppress(KeyboardInterrupt), subscribe(url, flow, stream, start, kafka=settings) as snapshots:
         if as_json:
             for snapshot in snapshots:
@@ -96,16 +99,33 @@ def _show_once(screen: Console, found: list[Snapshot], *, as_json: bool) -> None
 
 
 def _refuse_absent(known: Mapping[tuple[str, str], Snapshot], flow: str | None, stream: str | None) -> None:
+    from sluiceway.errors import SettingsError
+
+    raise SettingsError(_absent(known, flow, stream))
+
+
+def _tell_absent(url: str, flow: str | None, stream: str | None, settings: Config) -> None:
+    """It may come yet, so it is waited for; a name that is misspelt never does."""
+    from sluiceway.cli.log import say
+    from sluiceway.client import latest
+    from sluiceway.errors import SluicewayError
+
+    try:
+        if not latest(url, flow, stream, kafka=settings):
+            say(f"{_absent(latest(url, kafka=settings), flow, stream)}; waiting for one (Ctrl-C ends it)")
+    except SluicewayError:  # following says so itself, if it cannot go on either
+        return
+
+
+def _absent(known: Mapping[tuple[str, str], Snapshot], flow: str | None, stream: str | None) -> str:
     """Nothing is selected by the flow or in the stream that was asked for."""
     from difflib import get_close_matches
-
-    from sluiceway.errors import SettingsError
 
     wanted = " ".join([*([f"flow {flow!r}"] if flow else []), *([f"stream {stream!r}"] if stream else [])])
     names = sorted({name[1] if stream else name[0] for name in known})
     near = get_close_matches(stream or flow or "", names, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names[:5]) or 'none at all'}"
-    raise SettingsError(f"there is no snapshot of {wanted}; {hint}")
+    return f"there is no snapshot of {wanted}; {hint}"
 
 
 class _Streams:

@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from sluiceway.errors import FlowError, ReopenError
 from sluiceway.schemas.arrow import arrow_rows
+from sluiceway.schemas.encode import REDRIVEN
 from sluiceway.schemas.lane import RawPoll
 from sluiceway.topics import kafka
 from sluiceway.topics.bounds import RECORDS_A_POLL, Bounds, refuse_future_stop
@@ -122,6 +123,7 @@ class KafkaReader:
             if isinstance(offsets, range)
             else [offset + 1 for offset in offsets],
             arrow=arrow_rows(headers) if any(headers) else frozenset(),
+            redriven=_redriven(offsets, headers) if any(headers) else {},
         )
         self.position = reached
         return poll
@@ -144,6 +146,13 @@ class KafkaReader:
 
     def close(self) -> None:
         self._consumer.close()
+
+
+def _redriven(
+    offsets: list[int] | range, headers: list[list[tuple[str, bytes | None]] | None]
+) -> dict[int, bytes]:
+    told = zip(offsets, headers, strict=True)
+    return {offset: value or b"" for offset, given in told for name, value in given or () if name == REDRIVEN}
 
 
 def _offsets(messages: list[Message]) -> list[int] | range:

@@ -2,7 +2,9 @@
 
 What was sent is written down in a *ledger*: of each class, up to which offset of each partition of the dead letters;
 and where in the other topic those records lie. By the first no letter is sent twice. By the second a record is known
-that was sent again and came back as a dead letter: sending it once more would go round for ever.
+that was sent again and came back as a dead letter: sending it once more would go round for ever. On Kafka a record that
+was sent again says so itself, in a header that its next dead letter keeps: so one that goes round by several topics is
+known too.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from sluiceway.schemas.encode import REDRIVEN
 from sluiceway.topics.dead_letters import Letter
 from sluiceway.topics.partitioner import partition_of
 
@@ -21,22 +24,25 @@ class Ledger:
     """What all earlier redrives of a topic of dead letters have done."""
 
     until: dict[str, dict[int, int]] = field(default_factory=dict)
-    """Of each class and each partition of the dead letters, the offset of the last one sent."""
+    """Of each class, of each topic that the records are of, and each partition of the dead letters: the offset of the
+    last one sent."""
     places: dict[str, dict[int, list[tuple[int, int]]]] = field(default_factory=dict)
     """Of each topic sent to and each partition, the first and the last offset of records sent, in order."""
 
     def sent(self, letter: Letter) -> bool:
-        return letter.offset <= self.until.get(letter.error_class, {}).get(letter.partition, -1)
+        return letter.offset <= self.until.get(_kind(letter), {}).get(letter.partition, -1)
 
     def came_back(self, letter: Letter) -> bool:
         """Whether the letter's record is one that was sent again."""
+        if any(name == REDRIVEN for name, _ in letter.headers):
+            return True
         topic, partition, offset = letter.source
         ranges = self.places.get(topic, {}).get(partition, [])
         at = bisect_right(ranges, (offset, 2**63)) - 1
         return at >= 0 and offset <= ranges[at][1]
 
     def note(self, letter: Letter) -> None:
-        known = self.until.setdefault(letter.error_class, {})
+        known = self.until.setdefault(_kind(letter), {})
         known[letter.partition] = max(letter.offset, known.get(letter.partition, -1))
 
     def note_place(self, topic: str, partition: int, offset: int) -> None:
@@ -93,6 +99,8 @@ class Choice:
     """Empty: all."""
     again: bool = False
     """Also those that came back."""
+    topics: frozenset[str] = frozenset()
+    """That their records are of. Empty: all."""
 
 
 @dataclass(slots=True)
@@ -115,6 +123,8 @@ def chosen(letters: Iterable[Letter], choice: Choice, ledger: Ledger, report: Re
     for letter in letters:
         if choice.classes and letter.error_class not in choice.classes:
             continue
+        if choice.topics and letter.source[0] not in choice.topics:
+            continue
         tally = report.classes.setdefault(letter.error_class, Tally())
         tally.found += 1
         if ledger.sent(letter):
@@ -124,6 +134,11 @@ def chosen(letters: Iterable[Letter], choice: Choice, ledger: Ledger, report: Re
         else:
             tally.sent += 1
             yield letter
+
+
+def _kind(letter: Letter) -> str:
+    """What a redrive may be of alone, and what is noted apart therefore."""
+    return f"{letter.error_class} {letter.source[0]}"
 
 
 def partition_for(letter: Letter, key: bytes | None, to: str, partitions: int) -> int:

@@ -12,6 +12,7 @@ import orjson
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from sluiceway.errors import FlowError, SettingsError
+from sluiceway.schemas.encode import REDRIVEN
 from sluiceway.topics import kafka
 from sluiceway.topics.dead_letters import Letter, letter_of
 from sluiceway.topics.feeds import Entry, read_all
@@ -20,8 +21,7 @@ from sluiceway.topics.redrive import Choice, Ledger, Report, chosen, partition_f
 from sluiceway.topics.url import KafkaTopic
 
 LEDGER = "sluiceway.redrive"
-MARK = "sluiceway.redriven"
-"""On each record that was sent again: where its dead letter lies."""
+MARK = REDRIVEN
 BATCH = 500
 CALL_SECONDS = 30.0
 
