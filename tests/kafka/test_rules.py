@@ -218,6 +218,46 @@ def test_what_is_needed_now_and_then(secure: SecureBroker, tmp_path: Path, call:
     assert reset.code == 0, reset.stderr
 
 
+@pytest.mark.timeout(600)
+def test_labels_joined_and_dead_letters_sent_again(secure: SecureBroker, tmp_path: Path, call: Call) -> None:
+    topics, rights = Topics(secure.bootstrap), Rights(secure)
+    flow = KafkaFlow(topics, tmp_path)
+    name = f"{flow.name}-join"
+    flow.topic["labels"], flow.topic["labelled"] = topics("labels"), topics("labelled")
+    topics.make(f"{name}.state", 1, STATE)
+    flow.address = secure.address
+    flow.write(kafka=secure.client)
+    produce(flow.bootstrap, flow.instances, [("mail", '{"id": "a", "x": {"a": 1}}'), ("mail", "not json")])
+    produce(flow.bootstrap, flow.topic["labels"], [("mail", '{"id": "a", "y": 1}')])
+    inputs = [flow.instances, flow.topic["labels"]]
+    joining = needed(name, inputs, [(role, flow.topic[role]) for role in ("labelled", "dead_letters")])
+    rights.give(*joining)
+    for right in ((TOPIC, topic, READ) for topic in inputs):
+        rights.take(right)
+        refused = discreet(call("check", flow.file, "--join"))
+        assert refused.code == 1
+        assert joining[right] in refused.sentence
+        rights.give(right)
+    done = discreet(sluiceway("join", flow.file, "--checkpoint-every", "0.2"))
+    assert done.code == 0, done.stderr
+    assert len(flow.out("labelled")) == 1
+    assert len(flow.out("dead_letters")) == 1
+    for right in joining:
+        rights.take(right)
+
+    dead, to = flow.topic["dead_letters"], flow.instances
+    url = f"kafka://{secure.address}"
+    options = [text for item in secure.client.items() for text in ("-X", "=".join(item))]
+    again = ("redrive", f"{url}/{dead}", "--to", f"{url}/{to}", *options)
+    assert "the transactional id `<dead-letters>.redrive`" in " ".join(OPERATIONS.read_text().split())
+    rights.give((TOPIC, dead, READ), (TOPIC, dead, WRITE), (TOPIC, to, WRITE))
+    assert discreet(sluiceway(*again)).code == 1
+    rights.give((TRANSACTIONAL_ID, f"{dead}.redrive", WRITE))
+    sent = discreet(sluiceway(*again))
+    assert sent.code == 0, sent.stderr
+    assert len(flow.out("instances")) == 3
+
+
 def test_a_password_that_is_wrong_is_not_shown(secure: SecureBroker, tmp_path: Path) -> None:
     flow = KafkaFlow(Topics(secure.bootstrap), tmp_path)
     flow.address = secure.address
