@@ -83,7 +83,7 @@ def number_or_place(book: Book, address: np.uint64, text: NDArray[np.uint8], at:
             if same(spelt, wanted, size):
                 return int(number)
         place = (place + np.uint64(1)) & mask
-    return ~np.int64(place)
+    return int(~np.int64(place))
 
 
 @kernel

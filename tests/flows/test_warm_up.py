@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,7 +67,7 @@ def test_nothing_is_left_to_compile_for_what_goes_with_a_flow(tmp_path: Path) ->
     """`join`, `run` of what it gives, and `apply`."""
     file = tmp_path / "flow.toml"
     roles = ("instances", "labels", "selections", "dead_letters", "applied", "labelled")
-    content = {
+    content: dict[str, dict[str, Any]] = {
         "flow": {"name": "f"},
         "topics": {role: f"dir:{role}" for role in roles},
         "input": {"stop": "end"},
