@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -14,11 +14,13 @@ from sluiceway.flows.progress import Progress
 from sluiceway.flows.settings import Settings
 from sluiceway.flows.work import Work
 from sluiceway.topics import groups, kafka
+from sluiceway.topics.directory_writer import DirectoryWriter
 from sluiceway.topics.kafka_store import KafkaStore
 from sluiceway.topics.kafka_writer import TransactionalWriter
 from sluiceway.topics.members import SHARED, SUFFIX
 from sluiceway.topics.offsets import WHAT_FOR
 from sluiceway.topics.registry import check_registry
+from sluiceway.topics.store import Glance
 from sluiceway.topics.url import DirectoryTopic, KafkaTopic
 
 _Found = TypeVar("_Found")
@@ -46,17 +48,17 @@ class Findings:
     """A bounded flow that has come to its end."""
 
 
-def examine(settings: Settings, work: Work, *, create: bool) -> Findings:
-    """With `create`, as `run --create-topics` would find it."""
+def examine(settings: Settings, work: Work, *, create: bool, again: bool = False) -> Findings:
+    """As `run --create-topics` or `run --again` would find it."""
     found = Findings()
-    _look_at_topics(settings, work, found, create=create)
+    _look_at_topics(settings, work, found, create=create, again=again)
     registry = settings.registry
     if registry is not None:
         _try(found, lambda: check_registry(registry))
     return found
 
 
-def _look_at_topics(settings: Settings, work: Work, found: Findings, *, create: bool) -> None:
+def _look_at_topics(settings: Settings, work: Work, found: Findings, *, create: bool, again: bool) -> None:
     """And, if they are there, at all that follows from them."""
     if any(isinstance(topic, KafkaTopic) for topic in (*settings.outputs.values(), settings.source)):
         found.missing = _try(found, lambda: missing_topics(settings)) or []
@@ -73,7 +75,7 @@ def _look_at_topics(settings: Settings, work: Work, found: Findings, *, create: 
     if isinstance(settings.state, KafkaTopic):
         _look_at_rights(settings, around, work, found)
     if not found.problems and (isinstance(settings.state, DirectoryTopic) or around.state is not None):
-        _try(found, lambda: _look_at_state(settings, around, work, found))
+        _try(found, lambda: _look_at_state(settings, around, work, found, again))
 
 
 def _try(found: Findings, step: Callable[[], _Found]) -> _Found | None:
@@ -92,19 +94,29 @@ def _would_create(settings: Settings) -> bool:
     return True
 
 
-def _look_at_state(settings: Settings, around: Surroundings, work: Work, found: Findings) -> None:
+def _look_at_state(settings: Settings, around: Surroundings, work: Work, found: Findings, again: bool) -> None:
     store = open_store(settings, around, belongs_to(settings, around, work), make=False)
-    if not isinstance(store, KafkaStore) and not store.lanes():
-        return
     glances = [store.glance(lane) for lane in range(around.lanes)]
     times = [glance.commit.at for glance in glances if glance.commit is not None]
     found.committed = len(times)
     found.checkpoint_age = max(time.time() - max(times) / 1000, 0.0) if times else None
     refuse_other_models(settings, store, glances)
     try:
-        wanted_run(settings, around, glances, again=False)
+        wanted_run(settings, around, glances, again=again)
     except EndedError:
         found.ended = True
+        return
+    if isinstance(store, KafkaStore):
+        _look_at_files(store.directories, glances)
+        return
+    with store.held():
+        _look_at_files(store.topics, glances)
+
+
+def _look_at_files(directories: Mapping[str, DirectoryTopic], glances: Sequence[Glance]) -> None:
+    """As a lane finds its outputs when it is opened."""
+    for lane, glance in enumerate(glances if directories else ()):
+        DirectoryWriter(lane, directories, glance.commit, look=True).close()
 
 
 def _look_at_sizes(settings: Settings, around: Surroundings, found: Findings) -> None:

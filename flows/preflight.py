@@ -67,9 +67,11 @@ def look_around(
     outputs = {}
     for name, output in settings.outputs.items():
         if isinstance(output, DirectoryTopic):
-            if create_directories:
-                create_directory_topic(output, lanes)
-            count = partition_count(output) or lanes
+            count = partition_count(output)
+            if count is None:
+                count = lanes
+                if create_directories:
+                    create_directory_topic(output, lanes)
         else:
             info = found[name]
             if info is None:  # it would be made

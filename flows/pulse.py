@@ -15,6 +15,7 @@ from sluiceway.flows.progress import LaneProgress, Progress
 from sluiceway.topics import kafka
 from sluiceway.topics.ends import Ends
 from sluiceway.topics.url import Topic
+from sluiceway.wording import counted
 
 logger = logging.getLogger("sluiceway.flow")
 
@@ -116,9 +117,9 @@ def _sentence(about: dict[str, Any]) -> str:
     lag = "lag unknown" if about["lag"] is None else f"lag {about['lag']:,}"
     age = about["checkpoint_age_seconds"]
     parts = [
-        f"{about['records']:,} records ({about['records_per_second']:,.0f}/s)",
-        f"{about['dead_letters']:,} dead letters",
-        f"{lag} in {about['lanes']} lanes",
+        f"{counted(about['records'], 'record')} ({about['records_per_second']:,.0f}/s)",
+        counted(about["dead_letters"], "dead letter"),
+        f"{lag} in {counted(about['lanes'], 'lane')}",
         *([f"{about['parked']} parked"] if about["parked"] else []),
         "no commit yet" if age is None else f"oldest checkpoint {age:.1f} s ago",
     ]

@@ -13,7 +13,13 @@ def key(flow: str = "spam", stream: str = "mail") -> bytes:
 
 
 def value(
-    version: int, *, flow: str = "spam", stream: str = "mail", features: Sequence[str] = ("free", "money"), ts: int = 0
+    version: int,
+    *,
+    flow: str = "spam",
+    stream: str = "mail",
+    features: Sequence[str] = ("free", "money"),
+    ts: int = 0,
+    generation: int = 0,
 ) -> bytes:
     made = encode.snapshot(
         offset=version,
@@ -22,7 +28,7 @@ def value(
         operator="ofs",
         version=version,
         seen=version,
-        generation=0,
+        generation=generation,
         ts=ts,
         reason="interval",
         n_selected=len(features),

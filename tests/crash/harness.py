@@ -16,6 +16,8 @@ from tests.crash import nursery
 
 CHECKPOINT_SECONDS = 0.2
 STOP_SECONDS = 20.0
+PATIENCE = 300.0
+"""A bound that only failures meet: a busy machine may have to compile first."""
 
 
 @dataclass(frozen=True)
@@ -106,21 +108,21 @@ class Child:
         reached = {**opened, **committed}
         return sum(event["records"] for event in self.events("polled") if event["start"] >= reached[event["lane"]])
 
-    def wait(self, timeout: float = 90.0) -> int:
+    def wait(self, timeout: float = PATIENCE) -> int:
         try:
             return self.process.wait(timeout)
         except subprocess.TimeoutExpired:
             self.kill()
             raise AssertionError(f"no end within {timeout:.0f} s:\n{self.stderr}") from None
 
-    def ends(self, code: int, timeout: float = 90.0) -> None:
+    def ends(self, code: int, timeout: float = PATIENCE) -> None:
         found = self.wait(timeout)
         assert found == code, f"exit code {found}, not {code}:\n{self.stderr}"
 
-    def wait_for(self, event: str, times: int = 1, timeout: float = 60.0) -> None:
+    def wait_for(self, event: str, times: int = 1, timeout: float = PATIENCE) -> None:
         self.wait_until(lambda: len(self.events(event)) >= times, event, timeout)
 
-    def wait_for_lanes(self, count: int, timeout: float = 60.0) -> None:
+    def wait_for_lanes(self, count: int, timeout: float = PATIENCE) -> None:
         """Until it has committed so many lanes."""
 
         def come() -> bool:
@@ -128,14 +130,14 @@ class Child:
 
         self.wait_until(come, f"commits of {count} lanes", timeout)
 
-    def wait_until(self, come: Callable[[], bool], what: str, timeout: float = 60.0) -> None:
+    def wait_until(self, come: Callable[[], bool], what: str, timeout: float = PATIENCE) -> None:
         deadline = time.monotonic() + timeout
         while not come():
             assert self.alive, f"ended with {self.process.returncode} before {what}:\n{self.stderr}"
             assert time.monotonic() < deadline, f"no {what} within {timeout:.0f} s:\n{self.stderr}"
             time.sleep(0.02)
 
-    def wait_until_stopped(self, timeout: float = 60.0) -> None:
+    def wait_until_stopped(self, timeout: float = PATIENCE) -> None:
         """Until it has sent itself SIGSTOP."""
         self.wait_for("placed", timeout=timeout)
         status = Path(f"/proc/{self.pid}/stat")
@@ -157,7 +159,7 @@ class Child:
         self.process.wait(30.0)
 
 
-def one_goes(first: Child, second: Child, timeout: float = 90.0) -> tuple[Child, Child]:
+def one_goes(first: Child, second: Child, timeout: float = PATIENCE) -> tuple[Child, Child]:
     """Of two members of one name: they fence each other until either sees that it is not alone; who went, who stays."""
     deadline = time.monotonic() + timeout
     while first.alive and second.alive:

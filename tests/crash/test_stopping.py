@@ -111,7 +111,7 @@ def test_a_zombie_that_wakes_after_the_end(
     flow.start().ends(0)
     exact(broker, flow)
     zombie.send(signal.SIGCONT)
-    zombie.ends(0, timeout=60)
+    zombie.ends(0)
     exact(broker, flow)
 
 
@@ -122,7 +122,7 @@ def test_a_stall_beyond_the_transaction(
     flow = watched(broker.flow("stall", tmp_path))
     child = flow.start(How(die="produced:5", how="stall", stall_seconds=20, pace=1, transaction_seconds=6.0))
     child.wait_for("placed")
-    child.wait_for("failed", timeout=60)
+    child.wait_for("failed")
     [failed] = child.events("failed")
     assert "the transaction timed out" in failed["problem"]
     before = child.commits

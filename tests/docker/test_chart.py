@@ -159,7 +159,7 @@ def test_it_is_asked_whether_it_lives_and_given_time_to_go() -> None:
 
 
 def test_the_command_line_is_one_that_there_is() -> None:
-    for verb in ("run", "apply"):
+    for verb in ("run", "apply", "join"):
         for more in ({}, EVERYTHING):
             [container] = pod(rendered({**more, "verb": verb}))["containers"]
             assert "command" not in container  # the image's entry point

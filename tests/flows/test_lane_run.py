@@ -154,6 +154,18 @@ def test_whatever_a_poll_has_given_is_written_before_the_next_barrier(made: type
     assert not store.commits
 
 
+def test_a_slow_commit_is_worth_a_word(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr("sluiceway.flows.lane_run.SLOW_COMMIT_SECONDS", (SLOW_SECONDS + QUICK_SECONDS) / 2)
+    store = Store(slow=1)
+    with opened(store) as attempt:
+        for _ in range(3):
+            attempt.expect(barrier=True)
+            attempt.deliver(LaneOutput(0, 0, 1, False), ())
+        until(lambda: attempt.idle)
+    [said] = [record.getMessage() for record in caplog.records if "a commit took" in record.getMessage()]
+    assert said.startswith("lane 0: a commit took 1.")
+
+
 def test_a_poll_that_has_given_nothing_wakes_nobody() -> None:
     store = Store()
     with opened(store) as attempt:

@@ -280,9 +280,31 @@ def test_the_summary_of_a_minute(clock: Clock, tmp_path: Path, caplog: pytest.Lo
     with caplog.at_level("INFO", "sluiceway.flow"):
         looked._summarise()
     [said] = caplog.records
-    sentence = "spam: 1,200 records (20/s), 1 dead letters, lag 40 in 1 lanes, oldest checkpoint"
+    sentence = "spam: 1,200 records (20/s), 1 dead letter, lag 40 in 1 lane, oldest checkpoint"
     assert said.getMessage().startswith(sentence)
     assert said.fields["lag"] == 40  # type: ignore[attr-defined]
+
+
+def test_a_broker_that_is_lost_and_found(clock: Clock, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Or a directory: whatever does not say where the input ends."""
+    progress = Progress()
+    looked, file = looking(tmp_path, progress)
+    progress.begin()
+    progress.open(0, 0, None)
+    content = file.read_bytes()
+    file.unlink()
+    with caplog.at_level("INFO", "sluiceway.flow"):
+        for _ in range(4):
+            clock.now += 3
+            looked._look()
+        file.write_bytes(content)
+        for _ in range(2):
+            clock.now += 3
+            looked._look()
+    told = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert [level for level, _ in told] == ["WARNING", "INFO"]
+    assert told[0][1].startswith("the broker has not answered for 6 s: ")
+    assert told[1][1] == "the broker answers again, after 15 s"
 
 
 def test_a_directory_s_end_is_its_size(tmp_path: Path) -> None:

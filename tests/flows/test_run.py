@@ -21,7 +21,7 @@ from sluiceway.flows import run as running_module
 from sluiceway.flows.select import SELECTING
 from sluiceway.flows.settings import Settings
 from sluiceway.topics.store import choices
-from tests.support.flow import Running, sluiceway, toml
+from tests.support.flow import RUN_SECONDS, Running, sluiceway, toml
 
 INSTANCES = [{"stream": f"s{n % 2}", "id": f"e{n}", "x": {f"f{n % 5}": 1 + n % 3}, "y": (-1) ** n} for n in range(40)]
 
@@ -282,7 +282,7 @@ def test_bytewax_runs_it_too_and_exactly_once(flow: Flow, tmp_path: Path) -> Non
         one.feed(INSTANCES[:25])
     flow.write(input={"stop": None})
     with by_the_engine(flow) as killed:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + RUN_SECONDS
         while len(_lines_of(flow.path("predictions"))) < 25:
             assert time.monotonic() < deadline
             time.sleep(0.05)
@@ -291,7 +291,7 @@ def test_bytewax_runs_it_too_and_exactly_once(flow: Flow, tmp_path: Path) -> Non
     for one in (flow, whole):
         one.feed(INSTANCES[25:])
         with by_the_engine(one) as process:
-            said, _ = process.communicate(timeout=60)
+            said, _ = process.communicate(timeout=RUN_SECONDS)
         assert process.returncode == 0, said
     for role in ("selections", "predictions", "dead_letters"):
         assert flow.path(role).read_bytes() == whole.path(role).read_bytes()
@@ -302,7 +302,7 @@ def test_bytewax_runs_it_too_and_exactly_once(flow: Flow, tmp_path: Path) -> Non
 def test_bytewax_s_own_recovery_is_refused(flow: Flow) -> None:
     flow.feed(INSTANCES)
     with by_the_engine(flow, "-r", str(flow.directory), "-s", "1", "-b", "0") as process:
-        said, _ = process.communicate(timeout=60)
+        said, _ = process.communicate(timeout=RUN_SECONDS)
     assert process.returncode != 0
     assert b"a flow keeps its state where its output goes: leave out -r and BYTEWAX_RECOVERY_DIRECTORY" in said
     assert not flow.store.exists()

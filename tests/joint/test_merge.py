@@ -107,5 +107,5 @@ def test_trees_of_other_candidates_are_not_merged() -> None:
         tree.learn_many(batch_of(rows))
         assert tree.order == (telling,)
     assert trees[0].cuts == trees[1].cuts
-    with pytest.raises(ValueError, match="^the candidates of the trees differ$"):
+    with pytest.raises(ValueError, match=r"^the candidates of the trees differ$"):
         trees[0].merge(trees[1])

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AclOperation, ResourceType
 
 from tests.kafka.expected import assert_exact, instances
 from tests.kafka.test_rules import needed
@@ -39,10 +38,7 @@ def test_tokens_are_fetched_shown_renewed_and_never_said(
     topics = Topics(secure.bootstrap)
     flow = KafkaFlow(topics, tmp_path, input={"stop": None})
     flow.address = secure.address
-    Rights(secure).give(
-        *needed(flow.name, [(role, flow.topic[role]) for role in OUTPUTS]),
-        (ResourceType.TOPIC, flow.instances, AclOperation.READ),
-    )
+    Rights(secure).give(*needed(flow.name, [flow.instances], [(role, flow.topic[role]) for role in OUTPUTS]))
     sent = instances(60)
     with TokenServer(AUDIENCE, TOKEN_SECONDS) as server:
         flow.write(

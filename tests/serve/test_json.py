@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from urllib.parse import quote
 
 import orjson
 
 from sluiceway import SelectionMask
 from sluiceway.schemas.records import Snapshot
-from tests.client.snapshots import value
+from tests.client.snapshots import directory_topic, value
 from tests.serve.conftest import HOSTILE
 from tests.serve.serving import Served, serving
 
@@ -25,6 +26,13 @@ def test_who_has_it_is_told_so(served: Served) -> None:
         answer = served.ask("/v1/selections/spam/mail", {"If-None-Match": tag})
         assert (answer.status, answer.body, answer.headers["ETag"]) == (304, b"", '"200"')
     assert served.ask("/v1/selections/spam/mail", {"If-None-Match": '"100"'}).status == 200
+
+
+def test_a_generation_is_part_of_the_tag(tmp_path: Path) -> None:
+    with serving(directory_topic(tmp_path / "selections", [value(5), value(6, generation=2)])) as served:
+        answer = served.ask("/v1/selections/spam/mail", {"If-None-Match": '"6"'})
+        assert (answer.status, answer.headers["ETag"]) == (200, '"2-6"')
+        assert served.ask("/v1/selections/spam/mail", {"If-None-Match": '"2-6"'}).status == 304
 
 
 def test_names_may_hold_anything(served: Served) -> None:

@@ -108,6 +108,7 @@ def test_a_flow_that_runs_is_seen_at_work(topics: Topics, browser: Browser, tmp_
             f"from visible to a plain reader to shown: median {statistics.median(delays):.0f} ms, most"
             f" {max(delays):.0f} ms, of {len(delays)} snapshots with {VIEWERS} viewers, {before} connections"
         )
+        assert statistics.median(delays) < 1000, "within a second; single ones may be late on a busy machine"
         browser.driver.get("about:blank")
         assert browser.complaints() == []
         assert running.stop().code == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -65,6 +66,18 @@ def kafka_store(topics: Topics, limit: int = 1_048_588, belongs: dict[str, Any] 
     writes = KafkaOutput(flow, topics.bootstrap, {}, {"predictions": predictions}, info, 60.0)
     store = KafkaStore(topic, writes, belongs, reads="instances", directories={})
     return Kept(store, lambda: [record.value for record in read_committed(topics.bootstrap, out, [0])[0]])
+
+
+def test_a_restore_that_takes_long_says_how_far_it_is(
+    topics: Topics, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("sluiceway.topics.kafka_store.RESTORING_SECONDS", 0.0)
+    lane = kafka_store(topics).lane()
+    with caplog.at_level("INFO", "sluiceway"):
+        lane.open(wanted())
+    lane.close()
+    told = [record.getMessage() for record in caplog.records]
+    assert any(re.fullmatch(r"lane 0 is being restored: at \d+ of \d+", each) for each in told), told
 
 
 def directory_store(place: Path, belongs: dict[str, Any] = BELONGS) -> Kept:

@@ -9,9 +9,8 @@ import typer
 
 from sluiceway.cli import log
 from sluiceway.cli.log import LogFormat, LogFormatOption
-from sluiceway.cli.options import Json
+from sluiceway.cli.options import Again, Json
 from sluiceway.cli.run import (
-    Again,
     CheckpointEvery,
     Gone,
     GoneFlag,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sluiceway.cli.options import Apply, Join, Json
+from sluiceway.cli.options import Again, Apply, Join, Json, Set
 
 if TYPE_CHECKING:
     from sluiceway.flows.examine import Findings
@@ -20,6 +20,8 @@ def check(
     create_topics: Annotated[
         bool, typer.Option("--create-topics", help="As `sluiceway run --create-topics` would find it.")
     ] = False,
+    again: Again = False,
+    given: Set = None,
     applying: Apply = False,
     joining: Join = False,
     as_json: Json = False,
@@ -35,12 +37,23 @@ def check(
     \b
     sluiceway check spam.toml
     sluiceway check spam.toml --create-topics --json
+    sluiceway check spam.toml --set input.stop=end --again
     """
+    from sluiceway.errors import SettingsError, SluicewayError
+    from sluiceway.flows.changes import load_changed, parse_single
     from sluiceway.flows.examine import examine
     from sluiceway.flows.reach import load, work_of
 
-    settings = load(flow, applying=applying, joining=joining)
-    found = examine(settings, work_of(settings), create=create_topics)
+    try:
+        changes = parse_single(given or [])
+        if changes and (applying or joining):
+            raise SettingsError("--set goes with `sluiceway run` alone: leave out --apply and --join")
+        settings = load_changed(flow, changes) if changes else load(flow, applying=applying, joining=joining)
+    except SluicewayError as problem:
+        if as_json:
+            print(json.dumps({"ready": False, "problems": [str(problem)]}, indent=2))
+        raise
+    found = examine(settings, work_of(settings), create=create_topics, again=again)
     if as_json:
         print(json.dumps(_content(settings, found), indent=2))
     elif found.lanes is not None or found.missing:  # else the sentence below is all there is to say

@@ -23,6 +23,13 @@ KafkaSettings = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="JSON for programs instead of a table for people.")]
 Apply = Annotated[bool, typer.Option("--apply", help="Not the flow itself but its `apply`, a flow of its own.")]
 Join = Annotated[bool, typer.Option("--join", help="Not the flow itself but its `join`, a flow of its own.")]
+Again = Annotated[
+    bool, typer.Option("--again", help="Begin the next run of a bounded flow that has ended: read on to its end now.")
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Another value for a setting. May be repeated.", metavar="NAME=VALUE"),
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 

@@ -12,7 +12,7 @@ import typer
 
 from sluiceway.cli import log
 from sluiceway.cli.log import LogFormat, LogFormatOption, say
-from sluiceway.cli.options import Json
+from sluiceway.cli.options import Again, Json, Set
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,9 +32,6 @@ CheckpointEvery = Annotated[
         metavar="SECONDS",
         envvar="BYTEWAX_SNAPSHOT_INTERVAL",
     ),
-]
-Again = Annotated[
-    bool, typer.Option("--again", help="Begin the next run of a bounded flow that has ended: read on to its end now.")
 ]
 Listen = Annotated[
     str | None,
@@ -62,10 +59,7 @@ def run(
         bool, typer.Option("--create-topics", help="Create missing topics: outputs, and the one for the state.")
     ] = False,
     again: Again = False,
-    given: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Another value for a setting. May be repeated.", metavar="NAME=VALUE"),
-    ] = None,
+    given: Set = None,
     as_json: Json = False,
     listen: Listen = None,
     unhealthy_after: UnhealthyAfter = 30.0,

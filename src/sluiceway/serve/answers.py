@@ -35,10 +35,10 @@ def tagged(request: Request, tag: str, content: bytes, media_type: str = JSON) -
 
 
 def tag_of(streams: Iterable[Newest]) -> str:
-    """Of several: another when any of them has another version."""
+    """Of several: another when any of them has."""
     digest = blake2b(digest_size=12)
     for each in streams:
-        digest.update(orjson.dumps([each.name.flow, each.name.stream, each.version]))
+        digest.update(orjson.dumps([each.name.flow, each.name.stream, each.tag]))
     return digest.hexdigest()
 
 

@@ -28,14 +28,14 @@ class Selections:
         return tagged(request, tag_of(streams), orjson.dumps({"streams": [each.summary for each in streams]}))
 
     async def one(self, request: Request) -> Response:
-        """The snapshot as it stands on the topic; its entity tag is the version."""
+        """The snapshot as it stands on the topic; its entity tag is the version, and a generation's."""
         if not self._caught_up():
             return reading({"error": READING})
         flow, stream = request.path_params["flow"], request.path_params["stream"]
         newest = self._store.get(flow, stream)
         if newest is None:
             return json({"error": absent(self._store, flow, stream)}, 404)
-        return tagged(request, str(newest.version), newest.text)
+        return tagged(request, newest.tag, newest.text)
 
 
 def absent(store: Store, flow: str, stream: str) -> str:

@@ -30,12 +30,18 @@ class Newest:
     """The newest snapshot of a stream."""
 
     name: StreamName
+    generation: int
     version: int
     text: bytes
     """The snapshot as it stands on the topic."""
     summary: dict[str, Any]
     """What a list of streams says of it."""
     revision: int
+
+    @property
+    def tag(self) -> str:
+        """What changes whenever the snapshot does."""
+        return f"{self.generation}-{self.version}" if self.generation else str(self.version)
 
 
 class Point(NamedTuple):
@@ -95,7 +101,7 @@ class Store:
             places = self._places.setdefault(name, {})
             place = places.get(partition)
             summary = _summary(snapshot, came, None if place is None else place.newest.summary)
-            newest = Newest(name, snapshot.version, text, summary, self.revision)
+            newest = Newest(name, snapshot.generation, snapshot.version, text, summary, self.revision)
             if place is None:
                 place = places[partition] = _Place(newest, deque())
             place.newest = newest

@@ -43,7 +43,9 @@ def partition_count(topic: DirectoryTopic) -> int | None:
     except FileNotFoundError:
         return None
     except NotADirectoryError:
-        raise SettingsError(f"the topic {topic} is a file: a topic is a directory of files, one a partition") from None
+        file = next(path for path in (topic.path, *topic.path.parents) if path.exists())
+        what = "is a file" if file == topic.path else f"cannot lie below {file}, which is a file"
+        raise SettingsError(f"the topic {topic} {what}: a topic is a directory of files, one a partition") from None
     except (OSError, ValueError, KeyError, TypeError) as problem:
         raise FlowError(f"{topic.path / '_topic.json'} does not pin the number of partitions: {problem}") from None
 

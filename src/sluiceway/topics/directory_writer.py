@@ -14,7 +14,7 @@ from pathlib import Path
 from sluiceway.errors import FlowError
 from sluiceway.schemas import encode
 from sluiceway.schemas.lane import LaneOutput, OutRecord, OutRecords
-from sluiceway.topics.directory import cut_torn_line, partition_path, whole_size
+from sluiceway.topics.directory import cut_torn_line, partition_count, partition_path, whole_size
 from sluiceway.topics.state_records import CommitRecord
 from sluiceway.topics.url import DirectoryTopic
 
@@ -26,7 +26,10 @@ class DirectoryWriter:
     flow has run before; a new flow begins with empty directories.
     """
 
-    def __init__(self, lane: int, topics: Mapping[str, DirectoryTopic], commit: CommitRecord | None) -> None:
+    def __init__(
+        self, lane: int, topics: Mapping[str, DirectoryTopic], commit: CommitRecord | None, *, look: bool = False
+    ) -> None:
+        """`look`: only to be refused where a writer would be; nothing is made or changed."""
         known = {} if commit is None else commit.sizes
         if commit is None:
             for topic in topics.values():
@@ -43,7 +46,11 @@ class DirectoryWriter:
         try:
             for carries, topic in topics.items():
                 position = known.get(topic.identity, whole_size(topic, lane))
-                self._files[carries] = _PartitionFile(partition_path(topic, lane), position)
+                path = partition_path(topic, lane)
+                if look and partition_count(topic) is None:  # it would be made
+                    _refuse_cut(path, 0, position)
+                else:
+                    self._files[carries] = _PartitionFile(path, position, look=look)
         except BaseException:
             self.close()
             raise
@@ -74,36 +81,41 @@ def _value(record: OutRecord) -> bytes:
     return record.value
 
 
+def _refuse_cut(path: Path, size: int, position: int) -> None:
+    if size < position:
+        raise FlowError(
+            f"{path} has {size} bytes, but the last commit says that {position} were written;"
+            f" restore it, or `sluiceway reset` and other output topics"
+        )
+
+
 class _PartitionFile:
     """An append-only file with one writer; what already stands after `position` must come again as it is."""
 
-    def __init__(self, path: Path, position: int) -> None:
+    def __init__(self, path: Path, position: int, *, look: bool = False) -> None:
         self._path = path
+        self._standing = position
         try:
             self._file = path.open("r+b", buffering=0)
         except OSError as problem:
             raise FlowError(f"{path} cannot be written: {problem.strerror}") from None
         self._position = position
         try:
-            self._take()
+            self._take(look)
         except FlowError:
             self._file.close()
             raise
 
-    def _take(self) -> None:
+    def _take(self, look: bool) -> None:
         """Be the only writer, from the last whole line on."""
         path, position = self._path, self._position
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise FlowError(f"{path} is being written by another process; a directory topic has one writer") from None
-        size = os.fstat(self._file.fileno()).st_size
-        if size < position:
-            raise FlowError(
-                f"{path} has {size} bytes, but the last commit says that {position} were written;"
-                f" restore it, or `sluiceway reset` and other output topics"
-            )
-        self._standing = cut_torn_line(self._file)
+        _refuse_cut(path, os.fstat(self._file.fileno()).st_size, position)
+        if not look:
+            self._standing = cut_torn_line(self._file)
 
     def append(self, data: bytes) -> None:
         again = min(self._standing - self._position, len(data))
