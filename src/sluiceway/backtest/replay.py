@@ -21,6 +21,7 @@ from sluiceway.backtest.variant_lane import VariantLane, folder_of
 from sluiceway.backtest.variants import Variant
 from sluiceway.backtest.window import Window
 from sluiceway.flows.select import SELECTING
+from sluiceway.operators.stages.shared_rows import SharedRows
 from sluiceway.schemas.lane import LaneBatch, RawPoll
 from sluiceway.topics.reader import open_reader, to_the_end
 
@@ -113,15 +114,16 @@ class Pass:
     stopping: Callable[[], bool]
     tell: Callable[[Progress], None]
     progress: Progress
+    jobs: int
     start: Start | None = None
     """Models to begin with."""
 
-    def run(self, jobs: int) -> bool:
+    def run(self) -> bool:
         """To the end, or until it is to stop; whether it came to the end. What is done is kept either way."""
         decode = SELECTING.decode(self.variants[0].settings, self.window.around)
-        with ThreadPoolExecutor(jobs) as workers:
+        with ThreadPoolExecutor(self.jobs) as workers:
             for lane in range(self.window.lanes):
-                if not LanePass(self, lane, decode, workers if jobs > 1 else None).run():
+                if not LanePass(self, lane, decode, workers if self.jobs > 1 else None).run():
                     return False
         return True
 
@@ -138,9 +140,10 @@ class LanePass:
         self._workers = workers
         window, out = whole.window, whole.out
         self._names = StreamNumbers(out / f"streams-{lane:05d}.txt")
+        self._shared = SharedRows()
         self._lanes = [
             VariantLane(
-                variant, lane, window, folder_of(out, variant.number), self._names,
+                variant, lane, window, folder_of(out, variant.number), self._names, self._shared,
                 None if whole.start is None else whole.start.lanes[lane],
             )
             for variant in whole.variants
@@ -222,11 +225,20 @@ class LanePass:
             self._process(self._delay.rest(self._decode(nothing)))
 
     def _process(self, batch: LaneBatch) -> None:
+        self._shared.look(batch.columns)
+        if batch.columns is not None:
+            self._names.look(batch.columns)
         if self._workers is None:
             for lane in self._lanes:
                 lane.process(batch)
         else:
-            for _ in self._workers.map(lambda lane: lane.process(batch), self._lanes):
+            shares = (self._lanes[at :: self._whole.jobs] for at in range(self._whole.jobs))
+
+            def process(share: Sequence[VariantLane]) -> None:
+                for lane in share:
+                    lane.process(batch)
+
+            for _ in self._workers.map(process, shares):  # a task a thread: handing one over takes long
                 pass
 
     def _commit(self, *, final: bool) -> None:

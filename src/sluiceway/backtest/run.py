@@ -131,8 +131,8 @@ def backtest(
         SELECTING.prepare(one.settings, on_compile)
     chosen = frozenset(plan.streams) or None
     progress = Progress(replayed.size, seconds=[0.0] * len(variants))
-    whole = Pass(variants, replayed, folder, delay, chosen, stopping, tell, progress, begun)
-    ended = whole.run(min(jobs or os.cpu_count() or 1, len(variants)))
+    threads = min(jobs or os.cpu_count() or 1, len(variants))
+    ended = Pass(variants, replayed, folder, delay, chosen, stopping, tell, progress, threads, begun).run()
     _keep_timing(folder, progress)
     if not ended:
         raise Interrupted(folder)

@@ -18,6 +18,7 @@ from sluiceway.flows.select import SELECTING
 from sluiceway.flows.settings import Settings
 from sluiceway.operators.stages.bank_lane import BankLane
 from sluiceway.operators.stages.lane import Lane
+from sluiceway.operators.stages.shared_rows import SharedRows
 from sluiceway.schemas.asleep import AsleepInMemory
 from sluiceway.schemas.lane import LaneBatch, OutRecord, RawPoll
 from sluiceway.topics.directory import create_directory_topic
@@ -52,6 +53,7 @@ class VariantLane:
         window: Window,
         folder: Path,
         streams: StreamNumbers,
+        shared: SharedRows,
         start: Contents | None = None,
     ) -> None:
         settings = with_finals(variant.settings, final=False)  # the state is to be the one before them
@@ -77,6 +79,7 @@ class VariantLane:
         if "predictions" in settings.kind.writes:
             self._judgements = Judgements(judgements_of(folder, lane), streams, None if self.done else self.position)
             if isinstance(self._processor, BankLane):
+                self._processor.shared = shared
                 self._processor.observe = self._judgements.observe
             elif isinstance(self._processor, Lane):
                 self._processor.observe = self._judgements.note
