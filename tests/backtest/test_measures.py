@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from sluiceway.operators.learners.ofs import OFS
 from sluiceway.topics.append import DirectoryAppender
 from sluiceway.topics.directory import create_directory_topic
 from sluiceway.topics.url import DirectoryTopic
-from tests.backtest.worlds import flow, instances, topic_of
+from tests.backtest.worlds import columns, flow, instances, topic_of
 
 
 def judged(y: list[int], score: list[float], stream: list[int] | None = None) -> NDArray[Any]:
@@ -152,6 +153,41 @@ def test_stability_by_hand() -> None:
     assert high is not None
     assert low < phi < high
     assert nogueira([frozenset(), frozenset()], 4) == (None, None, None)
+
+
+def test_a_stream_s_stability_counts_its_own_features(tmp_path: Path) -> None:
+    """Alone or beside a stream of a hundred others: what its instances had is what could have been selected."""
+
+    def records(*streams: tuple[str, int]) -> Iterator[dict[str, Any]]:
+        rngs = {stream: np.random.default_rng(number) for stream, number in streams}
+        for _ in range(300):
+            for stream, features in streams:
+                rng = rngs[stream]
+                x = {f"{stream}-{at}": round(float(rng.normal()), 3) for at in rng.choice(features, 5, replace=False)}
+                yield {"stream": stream, "x": x, "y": int(rng.choice([-1, 1]))}
+
+    found = {}
+    for name, streams in {"alone": [("a0", 12)], "beside": [("a0", 12), ("b0", 100)]}.items():
+        (tmp_path / name).mkdir()
+        topic_of(tmp_path / name / "instances", records(*streams), partitions=1)
+        file = flow(tmp_path / name, {"name": "ofs", "k": 3}, emit={"every": 25})
+        results = backtest(file, out=tmp_path / name / "out")
+        found[name] = results.variants[0]["streams"]["a0"]["selections"]
+        assert results.content["features"] == sum(features for _, features in streams)
+        line = results.timeline("a0", 0)
+        assert found[name]["stability"] == nogueira(line.sets()[:30], 12)[0]
+    assert found["alone"] == found["beside"]
+
+
+def test_columns_are_features_too(tmp_path: Path) -> None:
+    """Those that were never selected could have been."""
+    topic_of(tmp_path / "features", columns(40), partitions=1)
+    file = flow(tmp_path, {"name": "saola"}, "features", emit={"every": 5})
+    results = backtest(file, out=tmp_path / "out")
+    assert results.content["features"] == 40
+    own = results.variants[0]["streams"]["c"]["selections"]
+    assert own["ever_selected"] < 40
+    assert own["stability"] == nogueira(results.timeline("c", 0).sets(), 40)[0]
 
 
 def test_decisions_are_judged_and_what_they_took(tmp_path: Path) -> None:

@@ -97,6 +97,10 @@ def counted_of(out: Path, lanes: int) -> Counted:
     return whole
 
 
+def features_of(out: Path, lane: int) -> Path:
+    return out / f"features-{lane:05d}.npz"
+
+
 def _counted_at(out: Path, lane: int) -> Path:
     return out / f"counted-{lane:05d}.json"
 
@@ -149,7 +153,7 @@ class LanePass:
             for variant in whole.variants
         ]  # fmt: skip
         self._counted_at = _counted_at(out, lane)
-        self._seen = SeenFeatures(out / f"features-{lane:05d}.npy")
+        self._seen = SeenFeatures(features_of(out, lane))
         self._delay = None if whole.delay is None else LabelDelay(whole.delay)
         self._counted, self._position = Counted(), window.starts[lane]
         if self._counted_at.exists():
@@ -207,8 +211,9 @@ class LanePass:
             batch = only(batch, streams)
         if poll.start >= self._position:
             self._counted.add(poll, batch)
-            if batch.columns is not None:
-                self._seen.add(batch.columns.key[: int(batch.columns.indptr[-1])])
+            columns = batch.columns
+            names = [name.encode() for name, _ in batch.streams] if columns is None else columns.streams
+            self._seen.look(batch, self._names.of(names))
             self._position = poll.stop
         if self._delay is not None:
             batch = self._delay.apply(batch)

@@ -78,7 +78,7 @@ def timelines(lines: Iterable[bytes]) -> dict[str, Timeline]:
 
 
 def steadiness(timeline: Timeline, features: int) -> dict[str, Any]:
-    """All measures; `features` is how many different ones the instances had."""
+    """All measures; `features` is how many different ones the stream had."""
     stability, low, high = nogueira(_apart(timeline.sets()), max(features, len(timeline.names)))
     return {
         "snapshots": len(timeline),
