@@ -248,6 +248,14 @@ def _move(
 
 
 @kernel
+def unit_rows(values: NDArray[np.float64], indptr: NDArray[np.int64], units: NDArray[np.float64]) -> None:
+    """Each row of a poll as `unit_row` has it."""
+    for row in range(len(indptr) - 1):
+        first, stop = indptr[row], indptr[row + 1]
+        unit_row(values, first, stop - first, units[first:stop])
+
+
+@kernel
 def unit_row(values: NDArray[np.float64], first: int, length: int, unit: NDArray[np.float64]) -> None:
     """The row at L2 norm 1; a row of zeros stays."""
     squares = 0.0

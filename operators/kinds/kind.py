@@ -164,6 +164,9 @@ class Kind(ABC):
         """Have a lane tell what its predictions are judged by: `polls` of its polls, or `streams` of each stream."""
         lane.observe = streams
 
+    def share(self, lane: Any, rows: Any) -> None:  # noqa: B027 (most kinds have nothing to share)
+        """Have a lane take what others that are fed the same polls have worked out (`stages.shared_rows`)."""
+
     @abstractmethod
     def streams(self, plan: Plan, max_snapshot_bytes: int | None = None) -> Streams:
         """What makes the flow's lanes. Snapshots above the limit are cut to fewer features."""

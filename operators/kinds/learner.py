@@ -39,6 +39,9 @@ class Learners(Kind):
     def tell(self, lane: Any, polls: Callable[..., None], streams: Callable[..., None]) -> None:
         lane.observe = polls
 
+    def share(self, lane: Any, rows: Any) -> None:
+        lane.shared = rows
+
     def streams(self, plan: Plan, max_snapshot_bytes: int | None = None) -> LearnerConfig:
         return LearnerConfig(
             flow=plan.flow,

@@ -34,6 +34,7 @@ from sluiceway.operators.stages.pending import explained, orphan
 from sluiceway.operators.stages.pieces import readable
 from sluiceway.operators.stages.roster import Roster
 from sluiceway.operators.stages.scale import Scale
+from sluiceway.operators.stages.shared_rows import SharedRows
 from sluiceway.operators.stages.snapshots import SnapshotConfig
 from sluiceway.operators.stages.streams import Memory
 from sluiceway.schemas import encode, prediction_rows
@@ -123,6 +124,8 @@ class BankLane:
         """The number of each commit that may not have landed yet, and up to which moment it tells of touches."""
         self._later = LaterLabels(config.max_pending)
         self._encoder = config.encoder(number)
+        self.shared: SharedRows | None = None
+        """What other lanes that are given the same polls know of them too."""
         self.observe: Callable[[Joined, NDArray[np.float64]], None] | None = None
         """Told of each poll's rows and of what they are judged by, if somebody wants to know."""
 
@@ -171,12 +174,14 @@ class BankLane:
 
     def _learn(self, given: Columns, output: LaneOutput) -> list[int]:
         """Score and learn from all rows; offsets of labels for which nothing waits."""
-        models = self._models(given.streams)
+        models, touched = self._models(given)
         joined = self._later.join(given, models, self._bank.heads["next_piece"])
         columns, bank, special = joined.columns, self._bank, joined.special
         if self._scale is not None:
             columns = self._scale.scaled(columns, models, None if special is None else special.kind)
-        touched = np.unique(models)
+        elif self.shared is not None and self._config.scale == "l2":
+            units = self.shared.units(columns)
+            bank.scaled, columns = units is None, units or columns
         learnt, mistakes = self._judged(touched)
         poll = bank.poll(columns, models, special)
         scores = bank.new_scores(len(columns))
@@ -201,15 +206,17 @@ class BankLane:
         heads = self._bank.heads
         return int(heads["version"][models].sum()), int(heads["mistakes"][models].sum())
 
-    def _models(self, streams: list[bytes]) -> NDArray[np.int64]:
-        """The model of each row's stream; those met for the first time are made or woken."""
+    def _models(self, given: Columns) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The model of each row's stream, and each model once; those met for the first time are made or woken."""
+        shared = self.shared if self.shared is not None and self.shared.columns is given else None
+        streams = given.streams if shared is None else shared.streams
         try:
             models = self._roster.models(streams)
         except KeyError:
             self._admit(self._roster.strangers(streams))
             models = self._roster.models(streams)
         self._roster.touch(models, self._moment)
-        return models
+        return (models, np.unique(models)) if shared is None else (models[shared.stream_of], models)
 
     def _admit(self, names: Iterable[bytes]) -> None:
         spelt = {name.decode(): name for name in names}  # each once

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.backtest.worlds import flow, instances, topic_of
+from tests.backtest.worlds import columns, flow, instances, topic_of
 from tests.cli.calling import calling
 
 
@@ -148,3 +148,15 @@ def test_a_parquet_file_and_results_as_parquet(
     assert {(row["variant"], row["stream"]) for row in streams} == {(v, s) for v in (0, 1) for s in ("s0", "s1")}
     timelines = parquet.read_table(place / "from-rows.parquet" / "timelines.parquet").to_pylist()
     assert {row["feature"] for row in timelines} >= {"old"}
+
+
+def test_columns_have_no_labels_to_withhold(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    topic_of(tmp_path / "features", columns(20), partitions=1)
+    flow(tmp_path, {"name": "saola"}, "features")
+    done = calling(capsys, monkeypatch)("backtest", "flow.toml", "--label-delay", "5")
+    assert done.code == 2, done
+    assert "--label-delay is for instances" in done.sentence
+    assert not (tmp_path / "backtests").exists()

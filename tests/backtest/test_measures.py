@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import orjson
 import pytest
 from numpy.typing import NDArray
 
-from sluiceway.backtest.differences import bootstrap, differences
+from sluiceway.backtest.differences import bootstrap, differences, holm
 from sluiceway.backtest.judgements import JUDGED, load
 from sluiceway.backtest.measures import Verdicts
 from sluiceway.backtest.run import backtest
@@ -22,10 +24,10 @@ from sluiceway.operators.learners.ofs import OFS
 from sluiceway.topics.append import DirectoryAppender
 from sluiceway.topics.directory import create_directory_topic
 from sluiceway.topics.url import DirectoryTopic
-from tests.backtest.worlds import flow, instances, topic_of
+from tests.backtest.worlds import columns, flow, instances, topic_of
 
 
-def judged(y: list[int], score: list[float], stream: list[int] | None = None) -> NDArray[Any]:
+def judged(y: Sequence[int], score: Sequence[float], stream: list[int] | None = None) -> NDArray[Any]:
     made = np.zeros(len(y), dtype=JUDGED)
     made["y"], made["score"], made["offset"] = y, score, np.arange(len(y))
     made["stream"] = stream or [0] * len(y)
@@ -43,14 +45,23 @@ def summary(rows: NDArray[Any], classes: int = 2) -> dict[str, float | None]:
 
 
 def test_by_hand() -> None:
-    # labels + + - - - +, of which the 2nd and the 5th are judged wrong
-    found = summary(judged([1, 1, -1, -1, -1, 1], [2.0, -1.0, -1.0, -0.5, 0.5, 3.0]))
-    p = 4 / 6
+    """Two streams by turns: + + - + -, of which the third is judged wrong; - - - - +, of which the second and last."""
+    y = [1, -1, 1, -1, -1, -1, 1, -1, -1, 1]
+    said = [1, -1, 1, 1, 1, -1, 1, -1, -1, -1]
+    rows = judged(y, said, [0, 1] * 5)
+    found = summary(rows)
+    p = 7 / 10
     assert found["error"] == pytest.approx(1 - p)
-    assert found["balanced_accuracy"] == pytest.approx((2 / 3 + 2 / 3) / 2)
-    assert found["kappa"] == pytest.approx((p - 0.5) / (1 - 0.5))  # 3 of 6 are positive, 3 are said to be
-    assert found["kappa_temporal"] == pytest.approx((p - 3 / 6) / (1 - 3 / 6))  # the 2nd, 4th and 5th last
-    assert found["kappa_m"] == pytest.approx((p - 0.5) / (1 - 0.5))
+    assert found["balanced_accuracy"] == pytest.approx((3 / 4 + 4 / 6) / 2)
+    chance = (4 * 5 + 6 * 5) / 100  # 4 are positive and 6 negative, 5 are said to be either
+    assert found["kappa"] == pytest.approx((p - chance) / (1 - chance))
+    assert found["kappa_temporal"] == pytest.approx((p - 4 / 10) / (1 - 4 / 10))  # one label lasts, and three
+    assert found["kappa_m"] == pytest.approx((p - 6 / 10) / (1 - 6 / 10))
+    assert len({round(found[name] or 0, 9) for name in ("kappa", "kappa_temporal", "kappa_m")}) == 3
+    first, second = Verdicts.of(rows).by_stream()
+    assert first["kappa_temporal"] == pytest.approx((4 / 5 - 1 / 5) / (1 - 1 / 5))
+    assert second["kappa_temporal"] == pytest.approx(0, abs=1e-12)  # 3 of 5 are right, and 3 last
+    assert second["kappa_m"] == pytest.approx((3 / 5 - 4 / 5) / (1 - 4 / 5))
 
 
 def test_a_score_of_nothing_is_wrong_as_in_mistakes() -> None:
@@ -97,6 +108,47 @@ def test_windows_and_fading() -> None:
         assert found["window"]["error"][place] == pytest.approx(1 - rolling.get())
         assert found["fading"]["error"][place] == pytest.approx(wrong_sum / weight)
     assert found["cumulative"]["error"][-1] == pytest.approx(summary(rows)["error"])
+
+
+def weighed(rows: NDArray[Any], weights: NDArray[np.float64]) -> dict[str, float]:
+    """The measures of rows that do not count the same, written down as they are defined."""
+    y, ok = rows["y"], rows["score"] * rows["y"] > 0
+    said, last, lasts = np.where(ok, y, -y), dict[int, int](), []
+    for label, stream in zip(y.tolist(), rows["stream"].tolist(), strict=True):
+        lasts.append(last.get(stream) == label)
+        last[stream] = label
+
+    def share(chosen: Any) -> float:
+        return float(weights[np.array(chosen)].sum() / weights.sum())
+
+    p, up, said_up = share(ok), share(y > 0), share(said > 0)
+    chance, same, most = up * said_up + (1 - up) * (1 - said_up), share(lasts), max(up, 1 - up)
+    return {
+        "error": 1 - p,
+        "balanced_accuracy": (share(ok & (y > 0)) / up + share(ok & (y < 0)) / (1 - up)) / 2,
+        "kappa": (p - chance) / (1 - chance),
+        "kappa_temporal": (p - same) / (1 - same),
+        "kappa_m": (p - most) / (1 - most),
+    }
+
+
+@pytest.mark.parametrize("stream", [None, 3])
+def test_every_curve_is_as_its_measure_is_defined(stream: int | None) -> None:
+    rows = drawn(600)
+    verdicts = Verdicts.of(rows)
+    found = verdicts.curves(80, 0.98, 37) if stream is None else verdicts.curves_of(stream, 80, 0.98, 37)
+    own = rows if stream is None else rows[rows["stream"] == stream]
+    assert found["at"][-1] == len(own)
+    for place, at in enumerate(found["at"]):
+        if at < 40:
+            continue  # there may be one class alone
+        ages = at - 1 - np.arange(len(own))
+        seen = ages >= 0
+        fading = np.where(seen, 0.98 ** np.maximum(ages, 0), 0)
+        ways = {"cumulative": seen, "window": seen & (ages < 80), "fading": fading}
+        for way, weights in ways.items():
+            for name, value in weighed(own, weights.astype(float)).items():
+                assert found[way][name][place] == pytest.approx(value, abs=1e-8), (way, name, at)
 
 
 @pytest.mark.parametrize("window", [1, 7, 60, 1_000])
@@ -150,8 +202,56 @@ def test_stability_by_hand() -> None:
     assert phi is not None
     assert low is not None
     assert high is not None
-    assert low < phi < high
+    # of each selection 1, 1 and 2/3: squares of deviations 1/81 + 1/81 + 4/81; the variance is 4 / 3**2 of that
+    spread = 1.959963984540054 * (4 / 9 * 6 / 81) ** 0.5
+    assert low == pytest.approx(phi - spread)
+    assert high == pytest.approx(phi + spread)
     assert nogueira([frozenset(), frozenset()], 4) == (None, None, None)
+
+
+def test_the_interval_of_stability_is_over_snapshots_that_lie_apart() -> None:
+    rng = np.random.default_rng(9)
+    line = timeline(*({f"f{at}" for at in rng.choice(9, 3, replace=False)} for _ in range(120)))
+    sets = line.sets()
+    apart = [sets[round(at)] for at in np.linspace(0, 119, 30).tolist()]
+    found = steadiness(line, 9)
+    assert [found["stability"], *found["stability_interval"]] == list(nogueira(apart, 9))
+    assert found["stability"] != nogueira(sets, 9)[0]
+
+
+def test_a_stream_s_stability_counts_its_own_features(tmp_path: Path) -> None:
+    """Alone or beside a stream of a hundred others: what its instances had is what could have been selected."""
+
+    def records(*streams: tuple[str, int]) -> Iterator[dict[str, Any]]:
+        rngs = {stream: np.random.default_rng(number) for stream, number in streams}
+        for _ in range(300):
+            for stream, features in streams:
+                rng = rngs[stream]
+                x = {f"{stream}-{at}": round(float(rng.normal()), 3) for at in rng.choice(features, 5, replace=False)}
+                yield {"stream": stream, "x": x, "y": int(rng.choice([-1, 1]))}
+
+    found = {}
+    for name, streams in {"alone": [("a0", 12)], "beside": [("a0", 12), ("b0", 100)]}.items():
+        (tmp_path / name).mkdir()
+        topic_of(tmp_path / name / "instances", records(*streams), partitions=1)
+        file = flow(tmp_path / name, {"name": "ofs", "k": 3}, emit={"every": 25})
+        results = backtest(file, out=tmp_path / name / "out")
+        found[name] = results.variants[0]["streams"]["a0"]["selections"]
+        assert results.content["features"] == sum(features for _, features in streams)
+        line = results.timeline("a0", 0)
+        assert found[name]["stability"] == nogueira(line.sets()[:30], 12)[0]
+    assert found["alone"] == found["beside"]
+
+
+def test_columns_are_features_too(tmp_path: Path) -> None:
+    """Those that were never selected could have been."""
+    topic_of(tmp_path / "features", columns(40), partitions=1)
+    file = flow(tmp_path, {"name": "saola"}, "features", emit={"every": 5})
+    results = backtest(file, out=tmp_path / "out")
+    assert results.content["features"] == 40
+    own = results.variants[0]["streams"]["c"]["selections"]
+    assert own["ever_selected"] < 40
+    assert own["stability"] == nogueira(results.timeline("c", 0).sets(), 40)[0]
 
 
 def test_decisions_are_judged_and_what_they_took(tmp_path: Path) -> None:
@@ -222,3 +322,54 @@ def test_the_interval_covers_the_truth_as_often_as_it_says() -> None:
         low, high, _ = bootstrap(rng.choice([-1.0, 0.0, 1.0], 900, p=[0.1, 0.7, 0.2]))
         covered += low <= 0.1 <= high
     assert 180 <= covered <= 199
+
+
+def test_probabilities_are_raised_for_the_number_of_comparisons() -> None:
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    rng = np.random.default_rng(8)
+    y = rng.choice([-1, 1], 900)
+    rows = [judged(y.tolist(), np.where(rng.random(900) < p, y, -y).tolist()) for p in (0.80, 0.78, 0.77, 0.74)]
+    errors = [summary(own)["error"] for own in rows]
+    found = sorted(differences(rows, errors, 0), key=lambda difference: difference.p)
+    assert found[0].holm == pytest.approx(min(3 * found[0].p, 1))
+    assert found[1].holm == pytest.approx(max(found[0].holm, min(2 * found[1].p, 1)))
+    assert found[2].holm == pytest.approx(max(found[1].holm, found[2].p))
+
+
+@pytest.mark.parametrize(("streams", "p"), [(8, 2 / 2**8), (6, 2 / 2**6), (5, None)])
+def test_streams_as_observations(streams: int, p: float | None) -> None:
+    """In each stream the second variant is wrong more often, and in each by another number: one order of signs of 2^n,
+    and its opposite, are as extreme."""
+    stream = np.repeat(np.arange(streams), 50)
+    at = np.tile(np.arange(50), streams)
+    worse = np.where(at < stream + 1, -1.0, 1.0)
+    ones = np.ones(len(stream))
+    rows = [judged([1] * len(stream), score.tolist(), stream.tolist()) for score in (ones, worse)]
+    [found] = differences(rows, [summary(own)["error"] for own in rows], 0)
+    assert found.wilcoxon == (None if p is None else pytest.approx(p))
+
+
+def test_a_table_for_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic_of(tmp_path / "instances", instances(400))
+    results = backtest(
+        flow(tmp_path, {"name": "ofs", "k": 3}, emit={"every": 50}), {"operator.k": [1, 4]}, out=tmp_path / "out"
+    )
+    for metric, sign in (("error", 1), ("auc", -1), ("n_selected", 1)):
+        monkeypatch.setitem(sys.modules, "pandas", None)
+        rows = results.table(metric)
+        values = [sign * (results.measure(number, metric) or 0.0) for number in (0, 1)]
+        assert [row["variant"] for row in rows] == [values.index(value) for value in sorted(values)]
+        for row in rows:
+            own = results.variants[row["variant"]]
+            assert row["label"] == own["label"]
+            assert row["kappa_m"] == own["measures"]["kappa_m"]
+            assert row["stability"] == own["selections"]["stability"]
+            assert row["state_bytes"] == own["costs"]["state_bytes"]
+        monkeypatch.undo()
+    pandas = pytest.importorskip("pandas")
+    table = results.table("auc")
+    assert isinstance(table, pandas.DataFrame)
+    rows = results.rows("auc")
+    assert list(table.columns) == list(rows[0])
+    for name in ("variant", "label", "auc", "error", "cpu_us"):
+        assert table[name].tolist() == [row[name] for row in rows]

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sluiceway.operators.bank.rows import LABEL_OF_NOTHING, LABELLED_LATER
 from sluiceway.operators.stages.later_labels import Joined
 from sluiceway.operators.stages.streams import Judged
+from sluiceway.schemas.instance_columns import Columns
 
 JUDGED = np.dtype(
     [
@@ -35,6 +36,7 @@ class StreamNumbers:
         self._path = path
         self._numbers: dict[bytes, int] = {}
         self._last: tuple[Sequence[bytes], NDArray[np.uint32]] | None = None
+        self._draft: tuple[Columns, NDArray[np.int64], NDArray[Any]] | None = None
         for name in names_in(path):
             self._numbers[name.encode()] = len(self._numbers)
         path.write_text("".join(json.dumps(name.decode()) + "\n" for name in self._numbers), encoding="utf-8")
@@ -56,6 +58,24 @@ class StreamNumbers:
             found = np.fromiter(map(numbers.__getitem__, streams), dtype=np.uint32, count=len(streams))
         self._last = streams, found
         return found
+
+    def look(self, columns: Columns) -> None:
+        """Before variants come to a poll at the same time: what each of them would note of it, but for its scores."""
+        rows = np.flatnonzero(columns.y != 0)
+        self._draft = columns, rows, self.noted(columns, rows)
+
+    def draft(self, columns: Columns) -> tuple[NDArray[np.int64], NDArray[Any]] | None:
+        """Of the poll that was looked at: its rows with labels, and what there is to note of them."""
+        if self._draft is None or self._draft[0] is not columns:
+            return None
+        return self._draft[1], self._draft[2].copy()
+
+    def noted(self, columns: Columns, rows: NDArray[np.int64]) -> NDArray[Any]:
+        judged = np.zeros(len(rows), dtype=JUDGED)
+        judged["offset"], judged["ts"], judged["y"] = columns.offset[rows], columns.ts[rows], columns.y[rows]
+        judged["stream"] = self.of(columns.streams)[rows]
+        judged["used"] = judged["cost"] = np.nan
+        return judged
 
     def number(self, name: str) -> int:
         return int(self.of([name.encode()])[0])
@@ -89,15 +109,17 @@ class Judgements:
     def observe(self, joined: Joined, scores: NDArray[np.float64]) -> None:
         """Keep what a poll's labels say: those that came with their instances, and later ones."""
         columns, special = joined.columns, joined.special
-        labelled = columns.y != 0
-        if special is not None:
-            labelled &= special.kind != LABEL_OF_NOTHING
-        rows = np.flatnonzero(labelled)
-        judged = np.zeros(len(rows), dtype=JUDGED)
-        judged["offset"], judged["ts"], judged["y"] = columns.offset[rows], columns.ts[rows], columns.y[rows]
-        judged["stream"] = self._streams.of(columns.streams)[rows]
-        judged["score"] = scores[rows] if special is None else _scores(special, scores, rows)
-        judged["used"] = judged["cost"] = np.nan
+        drafted = None if special is not None else self._streams.draft(columns)
+        if drafted is not None:
+            rows, judged = drafted
+            judged["score"] = scores[rows]
+        else:
+            labelled = columns.y != 0
+            if special is not None:
+                labelled &= special.kind != LABEL_OF_NOTHING
+            rows = np.flatnonzero(labelled)
+            judged = self._streams.noted(columns, rows)
+            judged["score"] = scores[rows] if special is None else _scores(special, scores, rows)
         self._file.write(judged.tobytes())
 
     def note(self, stream: str, found: Judged) -> None:

@@ -13,7 +13,6 @@ more (1, 2, 3, ...) the score is the class that was predicted, and there is no `
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -169,7 +168,10 @@ def _beyond(accuracy: Floats, by_chance: Floats) -> Floats:
 
 
 def _listed(values: Floats) -> list[float | None]:
-    return [None if math.isnan(value) else value for value in values.tolist()]
+    listed: list[float | None] = values.tolist()
+    for at in np.flatnonzero(np.isnan(values)).tolist():
+        listed[at] = None
+    return listed
 
 
 def _rounded(values: Floats) -> list[float | None]:

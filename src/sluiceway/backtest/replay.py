@@ -22,6 +22,7 @@ from sluiceway.backtest.variants import Variant
 from sluiceway.backtest.window import Window
 from sluiceway.flows.progress import Progress as FlowProgress
 from sluiceway.flows.select import SELECTING
+from sluiceway.operators.stages.shared_rows import SharedRows
 from sluiceway.schemas.lane import LaneBatch, RawPoll
 from sluiceway.topics.reader import open_reader, to_the_end
 
@@ -97,6 +98,10 @@ def counted_of(out: Path, lanes: int) -> Counted:
     return whole
 
 
+def features_of(out: Path, lane: int) -> Path:
+    return out / f"features-{lane:05d}.npz"
+
+
 def _counted_at(out: Path, lane: int) -> Path:
     return out / f"counted-{lane:05d}.json"
 
@@ -114,15 +119,16 @@ class Pass:
     stopping: Callable[[], bool]
     tell: Callable[[Progress], None]
     progress: Progress
+    jobs: int
     start: Start | None = None
     """Models to begin with."""
 
-    def run(self, jobs: int) -> bool:
+    def run(self) -> bool:
         """To the end, or until it is to stop; whether it came to the end. What is done is kept either way."""
         decode = SELECTING.decode(self.variants[0].settings, self.window.around, FlowProgress())
-        with ThreadPoolExecutor(jobs) as workers:
+        with ThreadPoolExecutor(self.jobs) as workers:
             for lane in range(self.window.lanes):
-                if not LanePass(self, lane, decode, workers if jobs > 1 else None).run():
+                if not LanePass(self, lane, decode, workers if self.jobs > 1 else None).run():
                     return False
         return True
 
@@ -139,15 +145,16 @@ class LanePass:
         self._workers = workers
         window, out = whole.window, whole.out
         self._names = StreamNumbers(out / f"streams-{lane:05d}.txt")
+        self._shared = SharedRows()
         self._lanes = [
             VariantLane(
-                variant, lane, window, folder_of(out, variant.number), self._names,
+                variant, lane, window, folder_of(out, variant.number), self._names, self._shared,
                 None if whole.start is None else whole.start.lanes[lane],
             )
             for variant in whole.variants
         ]  # fmt: skip
         self._counted_at = _counted_at(out, lane)
-        self._seen = SeenFeatures(out / f"features-{lane:05d}.npy")
+        self._seen = SeenFeatures(features_of(out, lane))
         self._delay = None if whole.delay is None else LabelDelay(whole.delay)
         self._counted, self._position = Counted(), window.starts[lane]
         if self._counted_at.exists():
@@ -205,8 +212,9 @@ class LanePass:
             batch = only(batch, streams)
         if poll.start >= self._position:
             self._counted.add(poll, batch)
-            if batch.columns is not None:
-                self._seen.add(batch.columns.key[: int(batch.columns.indptr[-1])])
+            columns = batch.columns
+            names = [name.encode() for name, _ in batch.streams] if columns is None else columns.streams
+            self._seen.look(batch, self._names.of(names))
             self._position = poll.stop
         if self._delay is not None:
             batch = self._delay.apply(batch)
@@ -223,11 +231,20 @@ class LanePass:
             self._process(self._delay.rest(self._decode(nothing)))
 
     def _process(self, batch: LaneBatch) -> None:
+        self._shared.look(batch.columns)
+        if batch.columns is not None:
+            self._names.look(batch.columns)
         if self._workers is None:
             for lane in self._lanes:
                 lane.process(batch)
         else:
-            for _ in self._workers.map(lambda lane: lane.process(batch), self._lanes):
+            shares = (self._lanes[at :: self._whole.jobs] for at in range(self._whole.jobs))
+
+            def process(share: Sequence[VariantLane]) -> None:
+                for lane in share:
+                    lane.process(batch)
+
+            for _ in self._workers.map(process, shares):  # a task a thread: handing one over takes long
                 pass
 
     def _commit(self, *, final: bool) -> None:

@@ -67,7 +67,7 @@ def reproduce(
     with tempfile.TemporaryDirectory(prefix="sluiceway-") as place:
         folder = Path(place)
         chosen = frozenset([content["stream"]])
-        Pass([variant], window, folder, None, chosen, lambda: False, tell, progress, begun).run(1)
+        Pass([variant], window, folder, None, chosen, lambda: False, tell, progress, 1, begun).run()
         found, end = _of_stream(folder, variant, window, partition, content["stream"])
     if content["reason"] == "final":
         found += end

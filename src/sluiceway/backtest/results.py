@@ -21,7 +21,9 @@ from sluiceway.backtest.differences import differences, sentence
 from sluiceway.backtest.judgements import load, names_in
 from sluiceway.backtest.known import Phase, against_known
 from sluiceway.backtest.measures import Labels, Verdicts
+from sluiceway.backtest.replay import features_of
 from sluiceway.backtest.report import REPORT, write_report
+from sluiceway.backtest.seen_features import keys_in
 from sluiceway.backtest.selections import Timeline, jaccard, steadiness, timelines
 from sluiceway.backtest.variant_lane import finals, folder_of, judgements_of, selections_of
 from sluiceway.backtest.variants import Variant
@@ -158,7 +160,7 @@ def judge(
     judged = [_judged(folder, variant, window.lanes) for variant in variants]
     classes = len(variants[0].settings.input.classes or (-1, 1))
     names = stream_names(folder, window.lanes)
-    features = _features(folder, window.lanes)
+    features, of_streams = _features(folder, window.lanes)
     found, last = [], []
     labels = Labels.of(judged[0], len(names), classes)
     for variant, own in zip(variants, judged, strict=True):
@@ -167,7 +169,7 @@ def judge(
         size, lines = _ended(variant, window, folder)
         last.append({name: line.selected(len(line) - 1) for name, line in lines.items()})
         costs = {"state_bytes": size, **_spent(own)}
-        found.append(_variant(variant, lines, Verdicts(labels, own), names, features, judging, costs))
+        found.append(_variant(variant, lines, Verdicts(labels, own), names, of_streams, judging, costs))
     errors: list[float | None] = [own["measures"]["error"] for own in found]
     known = [number for number, error in enumerate(errors) if error is not None]
     best = min(known, key=lambda number: (errors[number], number)) if known else None
@@ -205,11 +207,11 @@ def _variant(
     lines: Mapping[str, Timeline],
     verdicts: Verdicts,
     names: Sequence[str],
-    features: int,
+    features: Mapping[str, int],
     judging: Judging,
     costs: Mapping[str, float],
 ) -> dict[str, Any]:
-    steady = [steadiness(line, features) for line in lines.values()]
+    steady = [steadiness(line, features.get(name, 0)) for name, line in lines.items()]
     counts = verdicts.labels.counts
     per_stream = dict(zip(names, verdicts.by_stream(), strict=True)) if counts.any() else {}
     shown = [at for at in np.argsort(-counts, kind="stable")[:CURVES_OF_STREAMS].tolist() if counts[at]]
@@ -285,9 +287,14 @@ def _names_of(folder: Path, lane: int) -> list[str]:
     return names_in(folder / f"streams-{lane:05d}.txt")
 
 
-def _features(folder: Path, lanes: int) -> int:
-    found = [np.load(path) for lane in range(lanes) if (path := folder / f"features-{lane:05d}.npy").exists()]
-    return len(np.unique(np.concatenate(found))) if found else 0
+def _features(folder: Path, lanes: int) -> tuple[int, dict[str, int]]:
+    """How many different ones there were, and in each stream."""
+    keys, of_streams = [], dict[str, int]()
+    for lane in range(lanes):
+        own, counts = keys_in(features_of(folder, lane))
+        keys.append(own)
+        of_streams |= zip(_names_of(folder, lane), counts.tolist(), strict=False)  # counts have room for more
+    return len(np.unique(np.concatenate(keys))), of_streams
 
 
 def _stored_snapshots(folder: Path, variant: int) -> Iterator[bytes]:

@@ -108,8 +108,11 @@ def backtest(
         other = "--from" if plan.start else "--input"
         raise SettingsError(f"--state and {other} do not go together: models go on where they stand in its topic")
     variants = make_variants(plan.tables, Path(plan.directory), plan.vary)
-    folder = _folder(variants[0].settings.flow.name, out, resume=resume)
     settings = variants[0].settings
+    delay = None if plan.label_delay is None else parse_delay(plan.label_delay)
+    if delay is not None and settings.topics.features is not None:
+        raise SettingsError("--label-delay is for instances: a column that comes has no label to wait for")
+    folder = _folder(settings.flow.name, out, resume=resume)
     if plan.input is None:
         source = settings.source
     else:
@@ -123,7 +126,6 @@ def backtest(
     replayed = _window(plan, variants[0].settings, folder, begun, resume=resume)
     if begun is not None:
         keep(begun, folder / START)
-    delay = None if plan.label_delay is None else parse_delay(plan.label_delay)
     if delay is not None:
         variants = [_waiting_for(one, delay) for one in variants]
     on_start(replayed, variants, folder)
@@ -131,8 +133,8 @@ def backtest(
         SELECTING.prepare(one.settings, on_compile)
     chosen = frozenset(plan.streams) or None
     progress = Progress(replayed.size, seconds=[0.0] * len(variants))
-    whole = Pass(variants, replayed, folder, delay, chosen, stopping, tell, progress, begun)
-    ended = whole.run(min(jobs or os.cpu_count() or 1, len(variants)))
+    threads = min(jobs or os.cpu_count() or 1, len(variants))
+    ended = Pass(variants, replayed, folder, delay, chosen, stopping, tell, progress, threads, begun).run()
     _keep_timing(folder, progress)
     if not ended:
         raise Interrupted(folder)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -48,13 +48,10 @@ class Timeline:
         self.seen.append(snapshot["seen"])
         self.ts.append(snapshot["ts"])
         self.n_selected.append(snapshot["n_selected"])
-        for entry in snapshot["selected"]:
-            number = self._numbers.get(entry["feature"])
-            if number is None:
-                number = self._numbers[entry["feature"]] = len(self.names)
-                self.names.append(entry["feature"])
-            self.features.append(number)
-            self.weights.append(entry["weight"])
+        numbers, known = self._numbers, len(self._numbers)
+        self.features += [numbers.setdefault(entry["feature"], len(numbers)) for entry in snapshot["selected"]]
+        self.weights += [entry["weight"] for entry in snapshot["selected"]]
+        self.names += islice(numbers, known, None)
         self.indptr.append(len(self.features))
 
     def selected(self, at: int) -> frozenset[str]:
@@ -81,7 +78,7 @@ def timelines(lines: Iterable[bytes]) -> dict[str, Timeline]:
 
 
 def steadiness(timeline: Timeline, features: int) -> dict[str, Any]:
-    """All measures; `features` is how many different ones the instances had."""
+    """All measures; `features` is how many different ones the stream had."""
     stability, low, high = nogueira(_apart(timeline.sets()), max(features, len(timeline.names)))
     return {
         "snapshots": len(timeline),

@@ -130,8 +130,7 @@ def areas_of_windows(place: NDArray[np.int32], label: Bytes, ends: NDArray[np.in
     A row's key has the place of its score, and its class in the last bit: windows of keys are sorted many at a time.
     """
     wide = np.int64 if len(place) >= 1 << 30 else np.int32
-    keys = 2 * place.astype(wide)
-    keys += label
+    keys: NDArray[Any] = np.add(2 * place.astype(wide), label)
     found: Floats = np.empty(len(ends))
     for at in np.flatnonzero(ends < window):
         found[at : at + 1] = _areas(keys[None, : ends[at]])

@@ -17,6 +17,7 @@ from sluiceway.flows.process import belongs_to
 from sluiceway.flows.progress import Progress
 from sluiceway.flows.select import SELECTING
 from sluiceway.flows.settings import Settings
+from sluiceway.operators.stages.shared_rows import SharedRows
 from sluiceway.schemas.asleep import AsleepInMemory
 from sluiceway.schemas.lane import LaneBatch, OutRecord, RawPoll
 from sluiceway.topics.directory import create_directory_topic
@@ -51,6 +52,7 @@ class VariantLane:
         window: Window,
         folder: Path,
         streams: StreamNumbers,
+        shared: SharedRows,
         start: Contents | None = None,
     ) -> None:
         settings = with_finals(variant.settings, final=False)  # the state is to be the one before them
@@ -76,6 +78,7 @@ class VariantLane:
         if "predictions" in settings.kind.writes:
             self._judgements = Judgements(judgements_of(folder, lane), streams, None if self.done else self.position)
             settings.kind.tell(self._processor, self._judgements.observe, self._judgements.note)
+        settings.kind.share(self._processor, shared)
 
     def process(self, batch: LaneBatch) -> None:
         """What is decoded, unless the variant has had it already."""

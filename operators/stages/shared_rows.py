@@ -1,0 +1,41 @@
+"""What follows from a poll's rows alone: worked out once where many lanes get the same polls, as in a backtest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sluiceway.operators.bank.rows import unit_rows
+from sluiceway.schemas.instance_columns import Columns
+
+
+@dataclass(slots=True)
+class SharedRows:
+    """Of the newest poll that was looked at, before any lane has it."""
+
+    columns: Columns | None = None
+    streams: list[bytes] = field(default_factory=list)
+    """Each once."""
+    stream_of: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """By row, which of them."""
+    _units: NDArray[np.float64] | None = None
+
+    def look(self, columns: Columns | None) -> None:
+        self.columns, self._units = columns, None
+        if columns is None:
+            return
+        numbers = {name: number for number, name in enumerate(dict.fromkeys(columns.streams))}
+        self.streams = [*numbers]
+        self.stream_of = np.fromiter(map(numbers.__getitem__, columns.streams), dtype=np.int64, count=len(columns))
+
+    def units(self, columns: Columns) -> Columns | None:
+        """The poll with each row at length 1; None if this is not the poll that was looked at."""
+        if columns is not self.columns:
+            return None
+        if self._units is None:
+            units = np.empty_like(columns.values)
+            unit_rows(columns.values, columns.indptr, units)
+            self._units = units
+        return replace(columns, values=self._units)
