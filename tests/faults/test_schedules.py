@@ -37,7 +37,7 @@ def test_the_chosen_ones_cover_what_they_should() -> None:
     assert befallen >= {"clock", "broker killed", "broker lost", "leader moved", "disk full", "compact"}
     interrupted = {s.kind for s in drawn for event in s.events if event.detail.startswith("restore")}
     assert interrupted == {"kafka", "embedded"}
-    assert {s.last for s in drawn} >= {"state topic deleted", "predictions topic deleted", "partitions added"}
+    assert {s.last for s in drawn} >= {"state topic deleted", "partitions added"}
 
 
 @pytest.mark.timeout(600)
@@ -47,7 +47,7 @@ def test_a_state_is_restored_from_a_compacted_topic(stage_of: StageOf, tmp_path:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("topic", ["input", "selections", "dead_letters"])
+@pytest.mark.parametrize("topic", ["input", "selections"])
 def test_a_topic_that_is_deleted_is_named(topic: str, stage_of: StageOf, tmp_path: Path) -> None:
     schedule = Schedule(0, "kafka", 1, False, (), f"{topic} topic deleted")
     assert Play(schedule, stage_of("kafka"), tmp_path).play().stops == 1
