@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import kernel
+from sluiceway.compiling import loop_kernel
 from sluiceway.operators.bank.arena import Arena
 from sluiceway.operators.bank.bank import Bank, Emission
 from sluiceway.operators.bank.book import Book
@@ -17,7 +17,7 @@ from sluiceway.operators.bank.sparse import BankedSparse, close_row
 from sluiceway.operators.learners.perceptron_random import PerceptronRandom, learn_rows
 
 
-@kernel
+@loop_kernel
 def advance_perceptron_random(
     row: int, poll: Poll, arena: Arena, heads: NDArray[Any], scratch: Scratch, book: Book,
     scores: NDArray[np.float64], scaled: bool, every: int, on_change: bool, min_gap: int,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import kernel
+from sluiceway.compiling import loop_kernel
 from sluiceway.operators.bank.arena import Arena
 from sluiceway.operators.bank.book import Book
 from sluiceway.operators.bank.dense_rows import close_row, gather, scatter
@@ -20,7 +20,7 @@ from sluiceway.operators.kernels.dense.storage import Dense
 from sluiceway.operators.learners import fobos, norma, pa, pa_l1, pa_l2, pa_objective
 
 
-@kernel
+@loop_kernel
 def advance_pa(
     row: int, poll: Poll, arena: Arena, heads: NDArray[Any], scratch: Scratch, d: Dense, book: Book,
     scores: NDArray[np.float64], scaled: bool, every: int, on_change: bool, min_gap: int,
@@ -51,7 +51,7 @@ def advance_pa(
     return row
 
 
-@kernel
+@loop_kernel
 def advance_pa_objective(
     row: int, poll: Poll, arena: Arena, heads: NDArray[Any], scratch: Scratch, d: Dense, book: Book,
     scores: NDArray[np.float64], scaled: bool, every: int, on_change: bool, min_gap: int,
@@ -82,7 +82,7 @@ def advance_pa_objective(
     return row
 
 
-@kernel
+@loop_kernel
 def advance_pa_l1(
     row: int, poll: Poll, arena: Arena, heads: NDArray[Any], scratch: Scratch, d: Dense, book: Book,
     scores: NDArray[np.float64], scaled: bool, every: int, on_change: bool, min_gap: int,
@@ -111,7 +111,7 @@ def advance_pa_l1(
     return row
 
 
-@kernel
+@loop_kernel
 def advance_pa_l2(
     row: int, poll: Poll, arena: Arena, heads: NDArray[Any], scratch: Scratch, d: Dense, book: Book,
     scores: NDArray[np.float64], scaled: bool, every: int, on_change: bool, min_gap: int,
@@ -142,7 +142,7 @@ def advance_pa_l2(
     return row
 
 
-@kernel
+@loop_kernel
 def advance_norma(
     row: int, poll: Poll, arena: Arena, heads: NDArray[Any], scratch: Scratch, d: Dense, book: Book,
     scores: NDArray[np.float64], scaled: bool, every: int, on_change: bool, min_gap: int,
@@ -173,7 +173,7 @@ def advance_norma(
     return row
 
 
-@kernel
+@loop_kernel
 def advance_fobos(
     row: int, poll: Poll, arena: Arena, heads: NDArray[Any], scratch: Scratch, d: Dense, book: Book,
     scores: NDArray[np.float64], scaled: bool, every: int, on_change: bool, min_gap: int,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import kernel
+from sluiceway.compiling import loop_kernel
 from sluiceway.operators.bank.arena import Arena
 from sluiceway.operators.bank.bank import Bank, Emission
 from sluiceway.operators.bank.book import Book
@@ -29,7 +29,7 @@ from sluiceway.operators.learners.perceptron_partial import PerceptronPartial
 _NO_INSTANCE = -1
 
 
-@kernel
+@loop_kernel
 def advance_ofs_partial(
     row: int, poll: Poll, arena: Arena, heads: NDArray[Any], scratch: Scratch, book: Book,
     scores: NDArray[np.float64], scaled: bool, every: int, on_change: bool, min_gap: int,
@@ -67,7 +67,7 @@ def advance_ofs_partial(
     return row
 
 
-@kernel
+@loop_kernel
 def advance_perceptron_partial(
     row: int, poll: Poll, arena: Arena, heads: NDArray[Any], scratch: Scratch, book: Book,
     scores: NDArray[np.float64], scaled: bool, every: int, on_change: bool, min_gap: int,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import kernel
+from sluiceway.compiling import kernel, loop_kernel
 from sluiceway.operators.bank.arena import Arena
 from sluiceway.operators.bank.bank import Bank, Emission
 from sluiceway.operators.bank.book import Book
@@ -44,7 +44,7 @@ def close_row(
     return count_row(poll, heads, scores, row, version, every, on_change, min_gap)
 
 
-@kernel
+@loop_kernel
 def advance_ofs(
     row: int, poll: Poll, arena: Arena, heads: NDArray[Any], scratch: Scratch, book: Book,
     scores: NDArray[np.float64], scaled: bool, every: int, on_change: bool, min_gap: int,
@@ -70,7 +70,7 @@ def advance_ofs(
     return row
 
 
-@kernel
+@loop_kernel
 def advance_perceptron_truncated(
     row: int, poll: Poll, arena: Arena, heads: NDArray[Any], scratch: Scratch, book: Book,
     scores: NDArray[np.float64], scaled: bool, every: int, on_change: bool, min_gap: int, k: int,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import kernel
+from sluiceway.compiling import kernel, loop_kernel
 from sluiceway.operators.bank.arena import Arena
 from sluiceway.operators.bank.bank import Bank, Emission
 from sluiceway.operators.bank.book import Book
@@ -52,7 +52,7 @@ def logged_moved(heads: NDArray[Any], model: int, scratch: Scratch, log: NDArray
     return count
 
 
-@kernel
+@loop_kernel
 def advance_stsd(
     row: int, poll: Poll, arena: Arena, heads: NDArray[Any], scratch: Scratch, book: Book,
     scores: NDArray[np.float64], scaled: bool, every: int, on_change: bool, min_gap: int,

@@ -11,7 +11,7 @@ import gc
 from collections.abc import Callable
 from typing import Any
 
-from numba import _dynfunc, types
+from numba import _dynfunc, config, types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher
@@ -44,6 +44,9 @@ class _PartLibrary(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
 class _KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
     """A kernel with everything that it calls, directly or not."""
 
+    level = config.OPT
+    """How much it is optimised, as compilers count that."""
+
     def finalize(self) -> None:
         libraries: list[Any] = list(self._linking_libraries)
         for library in libraries:  # grows while it is gone through
@@ -58,11 +61,19 @@ class _KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
             if isinstance(library, _PartLibrary):
                 for name in library.defined():
                     self._final_module.get_function(name).linkage = "internal"
-        super()._optimize_final_module()
+        # Numba goes through everything once more before, for references that cancel out: kernels count none
+        passes, builder = self._codegen._module_pass_manager(opt=self.level)  # noqa: SLF001
+        passes.run(self._final_module, builder)
+
+
+class _LoopLibrary(_KernelLibrary):
+    level = 1
 
 
 class KernelCompiler(Compiler):  # type: ignore[misc]
     """Compiles a kernel that Python calls."""
+
+    library: type[Any] = _KernelLibrary
 
     def compile_extra(self, function: Callable[..., Any]) -> Any:
         collecting = gc.isenabled()
@@ -74,7 +85,7 @@ class KernelCompiler(Compiler):  # type: ignore[misc]
                 gc.enable()
 
     def define_pipelines(self) -> Any:
-        self.state.library = self._library(_KernelLibrary)
+        self.state.library = self._library(self.library)
         return super().define_pipelines()
 
     def _library(self, kind: type[Any]) -> Any:
@@ -83,12 +94,19 @@ class KernelCompiler(Compiler):  # type: ignore[misc]
         return library
 
 
+class LoopCompiler(KernelCompiler):
+    """Compiles a learner's loop."""
+
+    library = _LoopLibrary
+
+
 class PartCompiler(KernelCompiler):
     """Compiles what kernels call."""
 
+    library = _PartLibrary
+
     def define_pipelines(self) -> Any:
         pipelines = super().define_pipelines()
-        self.state.library = self._library(_PartLibrary)
         self.state.flags.no_compile = True
         return pipelines
 
