@@ -378,7 +378,7 @@ def test_a_table_for_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_variants_by_their_labels_and_single_values(tmp_path: Path) -> None:
     topic_of(tmp_path / "instances", instances(400))
-    file = flow(tmp_path, {"name": "pa-l2", "C": 0.1}, emit={"every": 50})
+    file = flow(tmp_path, {"name": "pa-l2", "k": 3}, emit={"every": 50})
     results = backtest(file, {"operator.name": "ofs", "operator.k": 7, "emit.every": (20, 50)}, out=tmp_path / "out")
     labels = [own["label"] for own in results.variants]
     assert labels == ["ofs k=7 emit.every=20", "ofs k=7 emit.every=50"]
