@@ -132,7 +132,7 @@ def _streams(place: Path) -> Result:
         result.rows.append({"what": name, "us an instance": 1e6 * median(taken) / INSTANCES})
     ratio = median([own / flow for own, flow in zip(costs["a backtest"], costs["the live flow"], strict=True)])
     met = "met" if ratio <= 1 else "NO"
-    result.notes.append(f"no slower than the live flow: {met}, {ratio:.2f} times its CPU, the median of rounds by turns")
+    result.notes.append(f"no slower than the live flow: {met}, {ratio:.2f} times its CPU, the median of paired rounds")
     return result
 
 
