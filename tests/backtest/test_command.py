@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sluiceway.backtest.run import Interrupted, backtest
+from sluiceway.errors import SettingsError
+from sluiceway.files import Columns
 from tests.backtest.worlds import columns, flow, instances, topic_of
 from tests.cli.calling import calling
 
@@ -64,6 +69,10 @@ def test_a_table_and_a_sentence(
         (["--known", "nosuch.txt"], "cannot be read"),
         (["--resume"], "--resume needs --out"),
         (["--by", "beauty", "--out", "out"], "there is no measure 'beauty'; there are"),
+        (["--by", "recall"], "with --known also precision and recall"),
+        (["--stream", "s0", "--stream", "nosuch"], "no record of 'nosuch'; there are s0, s1"),
+        (["--to", "999999999"], "lies beyond the end of partition 0 of"),
+        (["--from", "3"], "is not where a line begins"),
         (["--label", "y"], "--label goes with --input"),
     ],
 )
@@ -77,6 +86,7 @@ def test_mistakes(
     done = calling(capsys, monkeypatch)("backtest", "flow.toml", *options)
     assert done.code == 2, done
     assert sentence in done.sentence
+    assert not any((place / made).exists() for made in ("out", "backtests/replayed-1"))  # the next try finds nothing
 
 
 @pytest.mark.parametrize(("records", "sentence"), [(unlabelled, "has a label"), (useless, "are dead letters")])
@@ -89,6 +99,56 @@ def test_windows_of_nothing_to_learn(
     done = calling(capsys, monkeypatch)("backtest", "flow.toml")
     assert done.code == 2, done
     assert sentence in done.sentence
+
+
+@pytest.mark.parametrize(
+    ("records", "options", "sentence"),
+    [
+        (lambda: columns(20), ["--stream", "nope"], "no record of 'nope'; there are c"),
+        (lambda: (record for record in columns(20) if "name" in record), [], "no target"),
+    ],
+)
+def test_windows_of_columns_of_no_use(
+    tmp_path: Path,
+    records: Any,
+    options: list[str],
+    sentence: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    topic_of(tmp_path / "features", records(), partitions=1)
+    flow(tmp_path, {"name": "saola"}, "features")
+    done = calling(capsys, monkeypatch)("backtest", "flow.toml", *options)
+    assert done.code == 2, done
+    assert sentence in done.sentence
+
+
+def test_asked_to_stop_while_a_file_is_read_or_judged(place: Path) -> None:
+    """And gone on with; what the results say of their making is what it takes to repeat them."""
+    rows = [record for record in instances(300) if isinstance(record.get("y"), int) and "x" in record]
+    (place / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (place / "known.txt").write_text("old\n")
+
+    def go(out: str, stopping: Any, *, resume: bool = False, label: str | None = None) -> Any:
+        return backtest(
+            "flow.toml", {"operator.k": [1, 2]}, input="rows.jsonl", columns=Columns(y=label), known="known.txt",
+            out=out, stopping=stopping, resume=resume,
+        )  # fmt: skip
+
+    asked = count()
+    whole = go("whole", lambda: next(asked) < 0)
+    for calls in (0, 5, next(asked) - 1):
+        left = iter([False] * calls)
+        with pytest.raises(Interrupted):
+            go(f"after-{calls}", lambda left=left: next(left, True))
+        parts = go(f"after-{calls}", lambda: False, resume=True)
+        assert parts.content == {**whole.content, "source": parts.content["source"]}
+    assert whole.content["input"] == str(place / "rows.jsonl")
+    assert whole.content["known_features"] == [{"from": 0, "features": ["old"]}]
+    with pytest.raises(SettingsError, match="begun with another label"):
+        go("whole", lambda: False, resume=True, label="z")
+    assert (place / "whole" / "results.json").exists()
 
 
 def test_a_file_instead_of_a_topic(
@@ -160,3 +220,18 @@ def test_columns_have_no_labels_to_withhold(
     assert done.code == 2, done
     assert "--label-delay is for instances" in done.sentence
     assert not (tmp_path / "backtests").exists()
+
+
+def test_a_capture_that_is_stopped_leaves_nothing(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = calling(capsys, monkeypatch)
+    monkeypatch.setattr("sluiceway.topics.capture._Pace.held", lambda pace, lines: signal.raise_signal(signal.SIGINT))
+    done = call("capture", "dir:instances", "week")
+    assert (done.code, "stopped after 0 records: week was not made" in done.stderr) == (130, True), done
+    assert not any("week" in path.name for path in place.iterdir())
+    monkeypatch.undo()
+    monkeypatch.chdir(place)
+    for options, sentence in ((["--to", "999999999"], "beyond the end"), (["--from", "3"], "not where a line begins")):
+        done = call("capture", "dir:instances", "week", *options)
+        assert (done.code, sentence in done.sentence) == (2, True), done

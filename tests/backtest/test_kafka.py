@@ -13,6 +13,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
 from sluiceway.backtest.run import backtest
 from sluiceway.backtest.variant_lane import folder_of, selections_of
+from sluiceway.errors import SettingsError
 from sluiceway.topics.directory import partition_path
 from tests.backtest.test_replay import KINDS
 from tests.backtest.worlds import PARTITIONS, columns, instances
@@ -69,7 +70,23 @@ class Live:
         told = next(iter(admin.list_consumer_group_offsets(wanted).values())).result(30)
         groups = admin.list_consumer_groups().result(30)
         known = {group.group_id for group in groups.valid or () if group.group_id.startswith(name)}
-        return {**places, "offsets": [place.offset for place in told.topic_partitions], "groups": known}
+        readers = self._groups_that_read({group.group_id for group in groups.valid or ()})
+        offsets = [place.offset for place in told.topic_partitions]
+        return {**places, "offsets": offsets, "groups": known, "readers": readers}
+
+    def _groups_that_read(self, groups: set[str]) -> dict[str, Any]:
+        """Of all groups that the broker knows: those that have members or offsets on the input, and which."""
+        found: dict[str, Any] = {}
+        for group in groups:
+            wanted = [ConsumerGroupTopicPartitions(group)]
+            told = next(iter(self.topics.admin.list_consumer_group_offsets(wanted).values())).result(30)
+            offsets = {place.partition: place.offset for place in told.topic_partitions if place.topic == self.input}
+            about = next(iter(self.topics.admin.describe_consumer_groups([group]).values())).result(30)
+            assigned = [place for member in about.members for place in member.assignment.topic_partitions]
+            members = [place.partition for place in assigned if place.topic == self.input]
+            if offsets or members:
+                found[group] = offsets, members
+        return found
 
 
 def replayed(folder: Path) -> list[list[bytes]]:
@@ -164,7 +181,25 @@ def test_a_window_that_is_gone(topics: Topics, tmp_path: Path, call: Call) -> No
     topics.admin.delete_records([TopicPartition(live.input, 0, 30)])[TopicPartition(live.input, 0)].result(30)
     done = call("backtest", file, "--from", "10", "--out", tmp_path / "out")
     assert (done.code, "the broker holds records from 30 on" in done.sentence) == (2, True), done
+    address = f"kafka://{topics.bootstrap}/{live.input}"
+    done = call("capture", address, tmp_path / "week", "--from", "0")
+    assert (done.code, "the broker holds records from 30 on" in done.sentence) == (2, True), done
+    assert not any("week" in path.name for path in tmp_path.iterdir())
     missing = tmp_path / "missing.toml"
     missing.write_text(file.read_text().replace(live.input, "nosuch"))
     done = call("backtest", missing, "--out", tmp_path / "out")
     assert (done.code, "does not exist" in done.sentence) == (2, True), done
+
+
+def test_retention_overtakes_a_pass(topics: Topics, tmp_path: Path) -> None:
+    """Of the live flow nothing is said: it is not its records that are missing."""
+    live = Live(topics, tmp_path, "learner")
+    live.send(messages(instances(100)))
+    file = live.flow("live")
+
+    def gone(*_: Any) -> None:
+        topics.admin.delete_records([TopicPartition(live.input, 0, 30)])[TopicPartition(live.input, 0)].result(30)
+
+    with pytest.raises(SettingsError, match=r"has deleted the records from offset 0 to 30 before they were read"):
+        backtest(file, out=tmp_path / "out", on_start=gone)
+    assert not (tmp_path / "out").exists()

@@ -18,6 +18,7 @@ from sluiceway.backtest.measures import Verdicts
 from sluiceway.backtest.run import backtest
 from sluiceway.backtest.selections import Timeline, half_life, nogueira, steadiness
 from sluiceway.backtest.variant_lane import folder_of, judgements_of
+from sluiceway.errors import SettingsError
 from sluiceway.flows.run import run
 from sluiceway.flows.settings import Settings
 from sluiceway.operators.learners.ofs import OFS
@@ -373,3 +374,21 @@ def test_a_table_for_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert list(table.columns) == list(rows[0])
     for name in ("variant", "label", "auc", "error", "cpu_us"):
         assert table[name].tolist() == [row[name] for row in rows]
+
+
+def test_variants_by_their_labels_and_single_values(tmp_path: Path) -> None:
+    topic_of(tmp_path / "instances", instances(400))
+    file = flow(tmp_path, {"name": "pa-l2", "k": 3}, emit={"every": 50})
+    results = backtest(file, {"operator.name": "ofs", "operator.k": 7, "emit.every": (20, 50)}, out=tmp_path / "out")
+    labels = [own["label"] for own in results.variants]
+    assert labels == ["ofs k=7 emit.every=20", "ofs k=7 emit.every=50"]
+    assert results.timeline("s0", labels[1]) == results.timeline("s0", 1)
+    with pytest.raises(SettingsError, match=r"there is no variant 'ofs k=9'; there are 0 \(ofs k=7"):
+        results.timeline("s0", "ofs k=9")
+    assert "ofs k=7 emit.every=20 and ofs k=7 emit.every=50 are equally good" in results.sentence
+
+
+def test_selectors_are_not_said_to_lack_labels(tmp_path: Path) -> None:
+    topic_of(tmp_path / "features", columns(40), partitions=1)
+    results = backtest(flow(tmp_path, {"name": "saola"}, "features"), out=tmp_path / "out")
+    assert "nothing is predicted here" in results.sentence

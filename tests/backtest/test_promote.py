@@ -52,6 +52,24 @@ def renamed(file: Path, name: str) -> Path:
     return new
 
 
+def test_promoted_from_a_window_that_ended_before_the_topic(tmp_path: Path, call: Call) -> None:
+    """The flow goes on where the window ended, not where the topic does."""
+    file, _, _ = world(tmp_path, "learner")
+    new, undisturbed = renamed(file, "promoted"), renamed(file, "undisturbed")
+    out = backtest(file, stop="-150", out=tmp_path / "out").folder
+    done = call("promote", out, "0", new)
+    assert done.code == 0, done.stderr
+    told = lines(tmp_path / "promoted" / "selections")
+    run(Settings.load(new), checkpoint_seconds=0.2)
+    run(Settings.load(undisturbed), checkpoint_seconds=0.2)
+    mine, theirs = lines(tmp_path / "promoted" / "selections"), lines(tmp_path / "undisturbed" / "selections")
+    backtested = lines(selections_of(folder_of(out, 0)).path)
+    for lane in range(PARTITIONS):
+        after = [line.replace(b"promoted", b"undisturbed") for line in mine[lane][len(told[lane]) :]]
+        assert after == theirs[lane][len(backtested[lane]) :]
+        assert after
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_promoted_flow_goes_on_as_if_it_had_run_all_along(kind: str, tmp_path: Path, call: Call) -> None:
     file, _, later = world(tmp_path, kind)

@@ -130,14 +130,27 @@ def _over_streams(stream: NDArray[np.uint32], wrong: NDArray[np.float64]) -> flo
 
 
 def sentence(
-    labels: Sequence[str], errors: Sequence[float | None], best: int | None, found: Sequence[Difference]
+    labels: Sequence[str],
+    errors: Sequence[float | None],
+    best: int | None,
+    found: Sequence[Difference],
+    *,
+    predicts: bool = True,
 ) -> str:
-    """For people."""
+    """For people. `predicts`: whether the operators say anything that could be right or wrong."""
+    if not predicts:
+        return "nothing is predicted here that could be wrong: what tells variants apart is how steady they select"
     if best is None:
         return "no variant was judged: no label came for any instance"
     error = errors[best]
     assert error is not None
-    what = f"{labels[best]} is best, with {100 * error:.2f} % of its predictions wrong"
+    equal = [labels[difference.variant] for difference in found if errors[difference.variant] == error]
+    found = [difference for difference in found if errors[difference.variant] != error]
+    if equal:
+        first = ", ".join([labels[best], *equal[:-1]])
+        what = f"{first} and {equal[-1]} are equally good, with {100 * error:.2f} % of the predictions of each wrong"
+    else:
+        what = f"{labels[best]} is best, with {100 * error:.2f} % of its predictions wrong"
     if not found:
         return what
     near = min(found, key=lambda difference: difference.error)
@@ -148,4 +161,5 @@ def sentence(
         return f"{what}, {points}; for no other variant could the difference well be chance"
     named = ", ".join([*tied[:3], *(["..."] if len(tied) > 3 else [])])
     others = tied[0] if len(tied) == 1 else f"{len(tied)} others ({named})"
-    return f"{what}, {points}; but its lead over {others} could well be chance"
+    lead = "their" if equal else "its"
+    return f"{what}, {points}; but {lead} lead over {others} could well be chance"

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -23,8 +24,9 @@ from sluiceway.backtest.window import Window
 from sluiceway.flows.progress import Progress as FlowProgress
 from sluiceway.flows.select import SELECTING
 from sluiceway.operators.stages.shared_rows import SharedRows
+from sluiceway.schemas.columns import ColumnRecord, ColumnTable
 from sluiceway.schemas.lane import LaneBatch, RawPoll
-from sluiceway.topics.reader import open_reader, to_the_end
+from sluiceway.topics import recorded
 
 COMMIT_SECONDS = 5.0
 OTHERS = 10
@@ -50,6 +52,8 @@ class Counted:
     """Read, of whichever stream."""
     instances: int = 0
     labelled: int = 0
+    targets: int = 0
+    """Of columns."""
     dead_letters: Counter[str] = field(default_factory=Counter)
     others: list[str] = field(default_factory=list)
     """Some streams that were not asked for."""
@@ -64,7 +68,10 @@ class Counted:
         self.dead_letters.update(letter.error_class for letter in batch.dead_letters)
         columns = batch.columns
         if columns is None:
-            self.instances += len(poll.values) - len(batch.dead_letters)
+            read = [record for _, records in batch.streams for record in records]
+            self.targets += sum(isinstance(record, ColumnRecord) and record.name is None for record in read)
+            self.targets += sum(isinstance(record, ColumnTable) and record.target is not None for record in read)
+            self.instances += len(read)
             self.labelled = self.instances
         else:
             self.instances += len(columns) - int(columns.label_only.sum())
@@ -74,13 +81,15 @@ class Counted:
         dead = dict(sorted(self.dead_letters.items()))
         return {
             "records": self.records, "instances": self.instances, "labelled": self.labelled, "dead_letters": dead,
-            "others": self.others,
+            "others": self.others, "targets": self.targets,
         }  # fmt: skip
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Counted:
         dead = Counter(content["dead_letters"])
-        return cls(content["records"], content["instances"], content["labelled"], dead, content["others"])
+        return cls(
+            content["records"], content["instances"], content["labelled"], content["targets"], dead, content["others"]
+        )
 
 
 def counted_of(out: Path, lanes: int) -> Counted:
@@ -93,6 +102,7 @@ def counted_of(out: Path, lanes: int) -> Counted:
             whole.records += own.records
             whole.instances += own.instances
             whole.labelled += own.labelled
+            whole.targets += own.targets
             whole.dead_letters += own.dead_letters
             whole.others += own.others
     return whole
@@ -188,18 +198,16 @@ class LanePass:
     def _segment(self, start: int, stop: int) -> bool:
         """A commit of some variants lies at its ends, so that no poll reaches across it."""
         whole = self._whole
-        reader = open_reader(whole.window.source, whole.variants[0].settings.kafka, self._lane, start, stop)
         committed = time.monotonic()
-        try:
-            for poll in to_the_end(reader):
+        polls = recorded.read(whole.window.source, whole.variants[0].settings.kafka, self._lane, start, stop)
+        with closing(polls):
+            for poll in polls:
                 self._step(poll)
                 if time.monotonic() - committed > COMMIT_SECONDS:
                     self._commit(final=False)
                     committed = time.monotonic()
                 if whole.stopping() and poll.stop < self._stop:
                     return False
-        finally:
-            reader.close()
         return True
 
     def _step(self, poll: RawPoll) -> None:

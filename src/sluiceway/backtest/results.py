@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -38,6 +38,12 @@ LOWER_IS_BETTER = {
 CURVES_OF_STREAMS = 20
 """So many streams, those with the most labels, have curves of their own."""
 MEASURES = ("error", "balanced_accuracy", "kappa", "kappa_temporal", "kappa_m", "auc")
+KNOWABLE = (
+    *MEASURES, "snapshots", "n_selected", "ever_selected", "churn_per_1000", "half_life", "stability", "state_bytes",
+    "features_used", "cost", "cpu_us",
+)  # fmt: skip
+"""What variants can be sorted by; `AGAINST_KNOWN` where the features that matter are known."""
+AGAINST_KNOWN = ("precision", "recall")
 OF_SELECTIONS = ("n_selected", "stability", "churn_per_1000", "half_life")
 
 
@@ -48,6 +54,14 @@ class Judging:
     window: int = 1000
     fading: float = 0.999
     known: Sequence[Phase] | None = None
+
+
+def refuse_unknown(measure: str, *, known: bool) -> None:
+    """If variants cannot be sorted by it."""
+    names = KNOWABLE + (AGAINST_KNOWN if known else ())
+    if measure not in names:
+        more = "; with --known also precision and recall" if not known else ""
+        raise SettingsError(f"there is no measure {measure!r}; there are {', '.join(sorted(names))}{more}")
 
 
 class Results:
@@ -89,12 +103,12 @@ class Results:
         """One of the measures of a variant over all streams, of its selections, or of its costs."""
         own = self.variants[variant]
         timed = self.timing.get("variants", {}).get(str(variant), {})
-        for part in (own["measures"], own["selections"], own["costs"], timed):
+        for part in (own["measures"], own["selections"], own["costs"], own["known"] or {}, timed):
             if name in part:
                 value: float | None = part[name]
                 return value
-        known = sorted({*own["measures"], *own["selections"], *own["costs"], *timed} - {"stability_interval", "delays"})
-        raise SettingsError(f"there is no measure {name!r}; there are {', '.join(known)}")
+        refuse_unknown(name, known=own["known"] is not None)
+        return None  # not in this backtest
 
     def ranked(self, metric: str) -> list[int]:
         """Numbers of variants, the best first; those that have no such measure last."""
@@ -136,12 +150,19 @@ class Results:
             return rows
         return pandas.DataFrame(rows)
 
-    def timeline(self, stream: str, variant: int) -> Timeline:
-        """What the variant selected in the stream, snapshot by snapshot."""
-        found = self.timelines(variant).get(stream)
+    def timeline(self, stream: str, variant: int | str) -> Timeline:
+        """What the variant, given by its number or its label, selected in the stream, snapshot by snapshot."""
+        found = self.timelines(self._number_of(variant)).get(stream)
         if found is None:
             raise SettingsError(f"variant {variant} has no snapshots of a stream {stream!r}")
         return found
+
+    def _number_of(self, variant: int | str) -> int:
+        for own in self.variants:
+            if variant in (own["number"], own["label"]):
+                return int(own["number"])
+        labels = ", ".join(f"{own['number']} ({own['label']})" for own in self.variants)
+        raise SettingsError(f"there is no variant {variant!r}; there are {labels}")
 
     def report(self, path: str | Path | None = None) -> Path:
         """Write all of it as one page, by default `report.html` in the backtest's folder; where it is."""
@@ -154,9 +175,14 @@ class Results:
 
 
 def judge(
-    variants: Sequence[Variant], window: Window, folder: Path, about: Mapping[str, Any], judging: Judging
+    variants: Sequence[Variant],
+    window: Window,
+    folder: Path,
+    about: Mapping[str, Any],
+    judging: Judging,
+    step: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
-    """The content of `results.json`, from what the replay left."""
+    """The content of `results.json`, from what the replay left. `step` is called for each variant, and may raise."""
     judged = [_judged(folder, variant, window.lanes) for variant in variants]
     classes = len(variants[0].settings.input.classes or (-1, 1))
     names = stream_names(folder, window.lanes)
@@ -166,6 +192,7 @@ def judge(
     for variant, own in zip(variants, judged, strict=True):
         if not labels.fit(own):
             labels = Labels.of(own, len(names), classes)
+        step()
         size, lines = _ended(variant, window, folder)
         last.append({name: line.selected(len(line) - 1) for name, line in lines.items()})
         costs = {"state_bytes": size, **_spent(own)}
@@ -173,6 +200,7 @@ def judge(
     errors: list[float | None] = [own["measures"]["error"] for own in found]
     known = [number for number, error in enumerate(errors) if error is not None]
     best = min(known, key=lambda number: (errors[number], number)) if known else None
+    predicts = any("predictions" in variant.settings.kind.writes for variant in variants)
     compared = [] if best is None else differences(judged, errors, best, classes)
     return {
         "backtest": VERSION,
@@ -186,7 +214,7 @@ def judge(
         "best": best,
         "differences": [difference.to_json() for difference in compared],
         "jaccard": _jaccards(last),
-        "sentence": sentence([own["label"] for own in found], errors, best, compared),
+        "sentence": sentence([own["label"] for own in found], errors, best, compared, predicts=predicts),
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,7 +18,7 @@ from sluiceway import files
 from sluiceway.backtest.delay import Delay, parse_delay
 from sluiceway.backtest.known import read_known
 from sluiceway.backtest.replay import Counted, Pass, Progress, counted_of
-from sluiceway.backtest.results import RESULTS, TIMING, Judging, Results, judge
+from sluiceway.backtest.results import RESULTS, TIMING, Judging, Results, judge, stream_names
 from sluiceway.backtest.start import Start, keep, read_start, refuse_unfit
 from sluiceway.backtest.tables import write_tables
 from sluiceway.backtest.variants import Variant, make_variants
@@ -26,7 +27,7 @@ from sluiceway.errors import SettingsError
 from sluiceway.flows.select import SELECTING
 from sluiceway.flows.settings import Settings
 from sluiceway.topics.backup_files import MANIFEST
-from sluiceway.topics.url import DirectoryTopic, parse_topic
+from sluiceway.topics.url import DirectoryTopic, Topic, parse_topic
 
 PLAN, START = "plan.json", "start"
 
@@ -44,6 +45,8 @@ class Plan:
     stop: str | None = None
     input: str | None = None
     """A file instead of the flow's topic."""
+    label: str | None = None
+    """Its column of labels."""
     streams: Sequence[str] = ()
     label_delay: str | None = None
     state: str | None = None
@@ -65,7 +68,7 @@ class Interrupted(Exception):
 
 def backtest(
     flow: str | Path,
-    vary: Mapping[str, Sequence[Any]] | None = None,
+    vary: Mapping[str, Any] | None = None,
     *,
     start: str | int | None = None,
     stop: str | int | None = None,
@@ -96,10 +99,11 @@ def backtest(
     plan = Plan(
         _tables(path),
         str(path.parent.absolute()),
-        dict(vary or {}),
+        {name: _values(given) for name, given in (vary or {}).items()},
         None if start is None else str(start),
         None if stop is None else str(stop),
         None if input is None else str(Path(input).absolute()),
+        None if columns is None else columns.y,
         sorted(set(streams)),
         None if label_delay is None else str(label_delay),
         None if state is None else str(Path(state).absolute()),
@@ -113,50 +117,102 @@ def backtest(
     if delay is not None and settings.topics.features is not None:
         raise SettingsError("--label-delay is for instances: a column that comes has no label to wait for")
     folder = _folder(settings.flow.name, out, resume=resume)
-    if plan.input is None:
-        source = settings.source
-    else:
-        folder.mkdir(parents=True, exist_ok=True)
-        where = DirectoryTopic((folder / "input").absolute())
-        source = topic_of_file(Path(plan.input), columns or files.Columns(), where)
-    variants = [Variant(one.number, one.changes, reading_of(one.settings, source)) for one in variants]
-    begun = None if plan.state is None else _start(Path(plan.state), folder)
-    if begun is not None:
-        refuse_unfit(begun, variants, surroundings(settings, source).lanes)
-    replayed = _window(plan, variants[0].settings, folder, begun, resume=resume)
-    if begun is not None:
-        keep(begun, folder / START)
-    if delay is not None:
-        variants = [_waiting_for(one, delay) for one in variants]
-    on_start(replayed, variants, folder)
-    for one in {variant.settings.operator.name: variant for variant in variants}.values():
-        SELECTING.prepare(one.settings, on_compile)
-    chosen = frozenset(plan.streams) or None
-    progress = Progress(replayed.size, seconds=[0.0] * len(variants))
-    threads = min(jobs or os.cpu_count() or 1, len(variants))
-    ended = Pass(variants, replayed, folder, delay, chosen, stopping, tell, progress, threads, begun).run()
-    _keep_timing(folder, progress)
-    if not ended:
-        raise Interrupted(folder)
-    counted = counted_of(folder, replayed.lanes)
-    _refuse_useless(counted, plan.streams)
-    about = {
-        "flow": settings.flow.name,
-        "settings": {name: table for name, table in plan.tables.items() if name != "kafka"},
-        "source": replayed.to_json(),
-        "streams_chosen": list(plan.streams),
-        "label_delay": None if delay is None else str(delay),
-        **({} if plan.state is None else {"state": plan.state}),
-        **{name: value for name, value in counted.to_json().items() if name != "others"},
-    }
-    content = judge(variants, replayed, folder, about, judging)
-    _write(folder / RESULTS, content)
-    timing = _timing(folder, counted)
-    _write(folder / TIMING, timing)
-    results = Results(folder, content, timing)
-    results.report()
-    write_tables(results, folder)
-    return results
+    fresh = not folder.exists() or not any(folder.iterdir())
+    whole = _Backtest(plan, judging, variants, folder, delay, columns or files.Columns(), stopping)
+    try:
+        return whole.run(tell, on_start, on_compile, jobs, resume=resume)
+    except (SettingsError, Interrupted) as stopped:
+        begun = isinstance(stopped, Interrupted) and (folder / PLAN).exists()
+        if fresh and not begun:  # so that the same command works once the mistake is mended
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Backtest:
+    """One whose plan is made."""
+
+    plan: Plan
+    judging: Judging
+    planned: Sequence[Variant]
+    folder: Path
+    delay: Delay | None
+    columns: files.Columns
+    stopping: Callable[[], bool]
+
+    def run(
+        self,
+        tell: Callable[[Progress], None],
+        on_start: Callable[[Window, Sequence[Variant], Path], None],
+        on_compile: Callable[[], None] | None,
+        jobs: int | None,
+        *,
+        resume: bool,
+    ) -> Results:
+        plan, folder, delay = self.plan, self.folder, self.delay
+        settings = self.planned[0].settings
+        source = self._source(settings)
+        variants = [Variant(one.number, one.changes, reading_of(one.settings, source)) for one in self.planned]
+        begun = None if plan.state is None else _start(Path(plan.state), folder)
+        if begun is not None:
+            refuse_unfit(begun, variants, surroundings(settings, source).lanes)
+        replayed = _window(plan, variants[0].settings, folder, begun, resume=resume)
+        if begun is not None:
+            keep(begun, folder / START)
+        if delay is not None:
+            variants = [_waiting_for(one, delay) for one in variants]
+        on_start(replayed, variants, folder)
+        for one in {variant.settings.operator.name: variant for variant in variants}.values():
+            SELECTING.prepare(one.settings, on_compile)
+        chosen = frozenset(plan.streams) or None
+        progress = Progress(replayed.size, seconds=[0.0] * len(variants))
+        threads = min(jobs or os.cpu_count() or 1, len(variants))
+        whole = Pass(variants, replayed, folder, delay, chosen, self.stopping, tell, progress, threads, begun)
+        ended = whole.run()
+        _keep_timing(folder, progress)
+        if not ended:
+            raise Interrupted(folder)
+        counted = counted_of(folder, replayed.lanes)
+        _refuse_useless(counted, plan, stream_names(folder, replayed.lanes))
+        content = judge(variants, replayed, folder, self._about(replayed, counted), self.judging, self._step)
+        _write(folder / RESULTS, content)
+        timing = _timing(folder, counted)
+        _write(folder / TIMING, timing)
+        results = Results(folder, content, timing)
+        results.report()
+        write_tables(results, folder)
+        return results
+
+    def _step(self) -> None:
+        if self.stopping():
+            raise Interrupted(self.folder)
+
+    def _source(self, settings: Settings) -> Topic:
+        if self.plan.input is None:
+            return settings.source
+        self.folder.mkdir(parents=True, exist_ok=True)
+        where = DirectoryTopic((self.folder / "input").absolute())
+        return topic_of_file(Path(self.plan.input), self.columns, where, self._step)
+
+    def _about(self, replayed: Window, counted: Counted) -> dict[str, Any]:
+        """What `results.json` says beside what was found: all that is needed to repeat it."""
+        plan, known = self.plan, self.judging.known
+        phases = None if known is None else [{"from": one.start, "features": sorted(one.features)} for one in known]
+        given = {"input": plan.input, "label": plan.label, "known_features": phases, "state": plan.state}
+        return {
+            "flow": self.planned[0].settings.flow.name,
+            "settings": {name: table for name, table in plan.tables.items() if name != "kafka"},
+            "source": replayed.to_json(),
+            "streams_chosen": list(plan.streams),
+            "label_delay": None if self.delay is None else str(self.delay),
+            **{name: value for name, value in given.items() if value is not None},
+            **{name: value for name, value in counted.to_json().items() if name not in ("others", "targets")},
+        }
+
+
+def _values(given: Any) -> list[Any]:
+    """A single one is a list of one."""
+    return list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
 
 
 def _judging(window: int, fading: float, known: str | Path | None) -> Judging:
@@ -208,7 +264,7 @@ def _window(plan: Plan, settings: Settings, folder: Path, begun: Start | None, *
                 )
         return _window_of(content["window"], settings)
     at = None if begun is None else begun.positions(settings.source_role)
-    window = resolve(settings, plan.start, plan.stop, settings.source, at)
+    window = resolve(settings, plan.start, plan.stop, settings.source, at, whole=plan.input is not None)
     folder.mkdir(parents=True, exist_ok=True)
     _write(kept, {"plan": plan.to_json(), "window": {**window.to_json(), "ids": window.around.input_id}})
     return window
@@ -229,16 +285,23 @@ def _waiting_for(variant: Variant, delay: Delay) -> Variant:
     return Variant(variant.number, variant.changes, settings)
 
 
-def _refuse_useless(counted: Counted, streams: Sequence[str]) -> None:
+def _refuse_useless(counted: Counted, plan: Plan, names: Sequence[str]) -> None:
     dead = sum(counted.dead_letters.values())
-    if streams and not counted.instances:
-        hint = f"; there are {', '.join(counted.others)}" if counted.others else ""
-        raise SettingsError(f"the window has no record of {' or '.join(map(repr, streams))}{hint}")
+    missing = [stream for stream in plan.streams if stream not in names]
+    if missing:
+        there = sorted({*names, *counted.others})
+        hint = f"; there are {', '.join(there)}" if there else ""
+        raise SettingsError(f"the window has no record of {' or '.join(map(repr, missing))}{hint}")
     if counted.records and dead >= counted.records:
         name, number = Counter(counted.dead_letters).most_common(1)[0]
         raise SettingsError(
             f"all {counted.records:,} records of the window are dead letters, {number:,} of them {name}: nothing was"
             f" learnt; `sluiceway check` and the flow's [input] section say what a record must be like"
+        )
+    if "features" in plan.tables.get("topics", {}) and not counted.targets and plan.state is None:
+        raise SettingsError(
+            f"the window has {counted.instances:,} columns but no target that they could be selected for: begin where"
+            f" the target came"
         )
     if not counted.labelled:
         raise SettingsError(

@@ -12,13 +12,13 @@ import orjson
 from sluiceway import files
 from sluiceway.errors import SettingsError, UnreachableError
 from sluiceway.flows.preflight import Surroundings
-from sluiceway.flows.settings import Settings
-from sluiceway.topics import kafka
+from sluiceway.flows.settings import InputSection, Settings
+from sluiceway.topics import kafka, recorded
 from sluiceway.topics.append import DirectoryAppender
 from sluiceway.topics.bounds import Bounds
 from sluiceway.topics.directory import create_directory_topic, partition_count, partition_path, whole_size
-from sluiceway.topics.kafka_reader import first_offset
 from sluiceway.topics.reader import resolve_bounds
+from sluiceway.topics.recorded import refuse_missing
 from sluiceway.topics.url import DirectoryTopic, KafkaTopic, Topic
 
 
@@ -53,23 +53,27 @@ def resolve(
     stop: str | None,
     source: Topic | None = None,
     begin_at: tuple[int, ...] | None = None,
+    *,
+    whole: bool = False,
 ) -> Window:
     """The window as of now. One that is empty, or lies before what is kept, is a `SettingsError`.
 
-    `begin_at` says where each partition begins, whatever `start` and the flow say.
+    `begin_at` says where each partition begins, whatever `start` and the flow say. `whole`: the flow's own
+    `input.start` and `input.stop` are about another topic.
     """
+    given = InputSection() if whole else settings.input
     source = source or settings.source
-    begin, end = start or settings.input.start, stop or settings.input.stop or "end"
+    begin, end = start or given.start, stop or given.stop or "end"
     around = surroundings(settings, source)
-    bounds = resolve_bounds(source, settings.kafka, around.lanes, begin, end)
+    bounds = recorded.window(source, settings.kafka, around.lanes, begin, end)
     stops, begins = tuple(at or 0 for at in bounds.stops), begin_at or bounds.starts
     named = f"from {begin if begin_at is None else 'where the models stand'} to {end}"
     if all(first >= last for first, last in zip(begins, stops, strict=True)):
         what = "lies backwards" if any(map(int.__gt__, begins, stops)) else "is empty"
-        raise SettingsError(f"the window {named} of {source} {what}: there is nothing to replay")
+        hint = "; the flow's input.start says so: give --from" if start is None and begin == "end" else ""
+        raise SettingsError(f"the window {named} of {source} {what}: there is nothing to replay{hint}")
     starts = tuple(map(min, begins, stops))
-    if isinstance(source, KafkaTopic):
-        _refuse_gone(source, settings.kafka, starts, stops)
+    refuse_missing(source, settings.kafka, starts, stops)
     return Window(source, starts, stops, around)
 
 
@@ -82,19 +86,8 @@ def part_of(settings: Settings, partition: int, start: int, stop: int) -> Window
     if start >= stop:
         raise SettingsError(f"there is nothing to replay from {start:,} to {stop:,} of partition {partition}")
     starts, stops = ([at if lane == partition else 0 for lane in range(around.lanes)] for at in (start, stop))
-    if isinstance(source, KafkaTopic):
-        _refuse_gone(source, settings.kafka, tuple(starts), tuple(stops))
+    refuse_missing(source, settings.kafka, tuple(starts), tuple(stops))
     return Window(source, tuple(starts), tuple(stops), around)
-
-
-def _refuse_gone(topic: KafkaTopic, config: kafka.Config, starts: tuple[int, ...], stops: tuple[int, ...]) -> None:
-    for partition, (start, stop) in enumerate(zip(starts, stops, strict=True)):
-        low = first_offset(topic, config, partition)
-        if start < low and start < stop:
-            raise SettingsError(
-                f"the window begins at offset {start} of partition {partition} of topic {topic.name!r}, but the broker"
-                f" holds records from {low} on: begin there, or at `beginning`"
-            )
 
 
 def surroundings(settings: Settings, source: Topic) -> Surroundings:

@@ -85,6 +85,7 @@ def backtest(
     sluiceway backtest spam.toml --from -100000 --set operator.k=5,10,20
     sluiceway backtest spam.toml --set operator.name=ofs,stsd,pa-l2 --by auc
     """
+    from sluiceway.backtest.results import refuse_unknown
     from sluiceway.backtest.run import Interrupted
     from sluiceway.backtest.run import backtest as replay
     from sluiceway.cli.log import say
@@ -95,6 +96,8 @@ def backtest(
 
     if label is not None and file is None:
         raise SettingsError("--label goes with --input: a topic's records have their label in `y`")
+    if by is not None:
+        refuse_unknown(by, known=known is not None)
     view = ReplayView()
 
     def started(replayed: Window, variants: Sequence[Variant], folder: Path) -> None:
@@ -226,16 +229,19 @@ class ReplayView:
 
 
 class _asked_to_stop:
-    """Ctrl-C and SIGTERM are asked for between polls, so that what is done is kept."""
+    """Ctrl-C and SIGTERM are asked for between polls, so that what is done is kept; a second one ends at once."""
 
     def __init__(self) -> None:
         self._asked = threading.Event()
 
     def __enter__(self) -> Callable[[], bool]:
-        self._before = {
-            number: signal.signal(number, lambda *_: self._asked.set()) for number in (signal.SIGINT, signal.SIGTERM)
-        }
+        self._before = {number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)}
         return self._asked.is_set
+
+    def _ask(self, *_: object) -> None:
+        if self._asked.is_set():
+            raise KeyboardInterrupt
+        self._asked.set()
 
     def __exit__(self, *error: object) -> None:
         for number, handler in self._before.items():

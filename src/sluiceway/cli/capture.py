@@ -31,7 +31,7 @@ def capture(
     sluiceway capture kafka://localhost:9092/mails week --from 2026-11-09 --to 2026-11-16
     sluiceway capture kafka://localhost:9092/mails sample --from -1000 --rate 200
     """
-    from sluiceway.cli.backtest import ReplayView
+    from sluiceway.cli.backtest import INTERRUPTED, ReplayView
     from sluiceway.cli.log import say
     from sluiceway.cli.screen import counted
     from sluiceway.errors import SettingsError
@@ -43,9 +43,13 @@ def capture(
         raise SettingsError(f"--rate must lie above 0 and below a billion, not {rate:g}")
     source, config, target = parse_topic(url), kafka_settings(kafka), DirectoryTopic(directory.absolute())
     captured = look(source, config, start, stop)
-    with ReplayView("copying") as view:
-        view.begin(captured.size)
-        copy(source, target, config, captured, rate=rate, tell=lambda done: view.at(done, captured.records))
+    try:
+        with ReplayView("copying") as view:
+            view.begin(captured.size)
+            copy(source, target, config, captured, rate=rate, tell=lambda done: view.at(done, captured.records))
+    except KeyboardInterrupt:
+        say(f"stopped after {counted(captured.records, 'record')}: {directory} was not made, what was copied is gone")
+        raise typer.Exit(INTERRUPTED) from None
     if as_json:
         print(json.dumps({"directory": str(directory), **asdict(captured)}))
         return

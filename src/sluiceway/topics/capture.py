@@ -9,7 +9,6 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,11 +16,10 @@ import orjson
 
 from sluiceway.errors import SettingsError
 from sluiceway.schemas.lane import RawPoll
-from sluiceway.topics import kafka
+from sluiceway.topics import kafka, recorded
 from sluiceway.topics.append import DirectoryAppender
 from sluiceway.topics.bounds import Bounds
 from sluiceway.topics.directory import create_directory_topic, partition_count
-from sluiceway.topics.reader import open_reader, resolve_bounds, to_the_end
 from sluiceway.topics.url import DirectoryTopic, KafkaTopic, Topic
 
 AT_ONCE = 0.1
@@ -48,12 +46,14 @@ class Captured:
 def look(source: Topic, config: kafka.Config, start: str, stop: str) -> Captured:
     """What would be copied, as of now."""
     partitions = _partitions(source, config)
-    bounds: Bounds = resolve_bounds(source, config, partitions, start, stop)
+    bounds: Bounds = recorded.window(source, config, partitions, start, stop)
     stops = tuple(at or 0 for at in bounds.stops)
     if all(first >= last for first, last in zip(bounds.starts, stops, strict=True)):
         what = "lies backwards" if any(map(int.__gt__, bounds.starts, stops)) else "is empty"
         raise SettingsError(f"the window from {start} to {stop} of {source} {what}: there is nothing to copy")
-    return Captured(tuple(map(min, bounds.starts, stops)), stops)
+    starts = tuple(map(min, bounds.starts, stops))
+    recorded.refuse_missing(source, config, starts, stops)
+    return Captured(starts, stops)
 
 
 def _partitions(source: Topic, config: kafka.Config) -> int:
@@ -82,23 +82,37 @@ def capture(
     fresh = DirectoryTopic(target.path.with_name(f"{target.path.name}.new"))
     shutil.rmtree(fresh.path, ignore_errors=True)  # of one that was interrupted
     create_directory_topic(fresh, captured.partitions)
+    try:
+        _copy(source, fresh, config, captured, rate, tell)
+    except BaseException:  # also Ctrl-C: half a window is none
+        shutil.rmtree(fresh.path, ignore_errors=True)
+        raise
+    if target.path.exists():
+        target.path.rmdir()
+    fresh.path.rename(target.path)
+
+
+def _copy(
+    source: Topic,
+    fresh: DirectoryTopic,
+    config: kafka.Config,
+    captured: Captured,
+    rate: float | None,
+    tell: Callable[[int], None],
+) -> None:
     done = 0
     with DirectoryAppender(fresh, captured.partitions) as appender:
         pace = _Pace(rate)
         for partition, (start, stop) in enumerate(zip(captured.starts, captured.stops, strict=True)):
             if start == stop:
                 continue
-            with closing(open_reader(source, config, partition, start, stop)) as reader:
-                for poll in to_the_end(reader):
-                    lines = [line for line in _lines(poll) if line is not None]
-                    appender.append(partition, pace.held(lines))
-                    captured.records += len(lines)
-                    captured.left_out += len(poll.values) - len(lines)
-                    done += poll.stop - poll.start
-                    tell(done)
-    if target.path.exists():
-        target.path.rmdir()
-    fresh.path.rename(target.path)
+            for poll in recorded.read(source, config, partition, start, stop):
+                lines = [line for line in _lines(poll) if line is not None]
+                appender.append(partition, pace.held(lines))
+                captured.records += len(lines)
+                captured.left_out += len(poll.values) - len(lines)
+                done += poll.stop - poll.start
+                tell(done)
 
 
 def _lines(poll: RawPoll) -> Iterator[bytes | None]:

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
 from typing import Protocol
 
-from sluiceway.errors import FlowError
 from sluiceway.schemas.lane import RawPoll
 from sluiceway.topics import kafka
 from sluiceway.topics.bounds import Bounds
 from sluiceway.topics.directory_reader import DirectoryReader, directory_bounds
 from sluiceway.topics.kafka_reader import KafkaReader, kafka_bounds
 from sluiceway.topics.url import KafkaTopic, Topic
-
-PATIENCE_SECONDS = 60.0
-"""Recorded input that gives nothing for so long is not going to."""
-PAUSE_SECONDS = 0.005
 
 
 class Reader(Protocol):
@@ -50,20 +43,3 @@ def resolve_bounds(topic: Topic, config: kafka.Config, partitions: int, start: s
     if isinstance(topic, KafkaTopic):
         return kafka_bounds(topic, config, partitions, start, stop)
     return directory_bounds(topic, partitions, start, stop)
-
-
-def to_the_end(reader: Reader) -> Iterator[RawPoll]:
-    """What a reader of recorded, bounded input gives."""
-    quiet = time.monotonic()
-    while True:
-        poll = reader.poll()
-        if poll is None:
-            if time.monotonic() - quiet > PATIENCE_SECONDS:
-                raise FlowError(f"the recorded window gives nothing any more at {reader.position:,}, before its end")
-            time.sleep(PAUSE_SECONDS)
-            continue
-        quiet = time.monotonic()
-        end = poll.end
-        yield poll
-        if end:
-            return
