@@ -228,6 +228,7 @@ class Play:
         while time.monotonic() < until:
             time.sleep(0.05)
         victim.send(signal.SIGCONT)
+        self._outage(0)  # the group may have given it up meanwhile, which it hears with its stop
 
     def die(self, event: Event) -> None:
         """One is replaced by one that dies in a certain place."""

@@ -34,6 +34,7 @@ from confluent_kafka.admin import (
 
 Bytes = bytes | str | None
 ANYONE = "User:ANONYMOUS"  # who every client is on a plaintext listener
+LEADER_SECONDS = 30.0
 MARKERS_SECONDS = 30.0
 
 
@@ -146,9 +147,21 @@ def are_hidden(bootstrap: str, topics: Iterable[str]) -> bool:
             for topic in topics
             for partition in consumer.list_topics(topic, timeout=30).topics[topic].partitions
         ]
-        ends.append([consumer.get_watermark_offsets(place, timeout=30) for place in places])
+        ends.append([_ends(consumer, place) for place in places])
         consumer.close()
     return ends[0] != ends[1]
+
+
+def _ends(consumer: Consumer, place: TopicPartition) -> tuple[int, int]:
+    """Of a partition; whoever has just begun to lead it may not know so yet."""
+    deadline = time.monotonic() + LEADER_SECONDS
+    while True:
+        try:
+            return consumer.get_watermark_offsets(place, timeout=30)
+        except KafkaException as problem:
+            if not problem.args[0].retriable() or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
 
 
 def settle(bootstrap: str, topics: Iterable[str]) -> None:

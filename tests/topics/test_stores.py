@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sqlite3
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +18,7 @@ from sluiceway.schemas.state import StoredChange, StoredStream
 from sluiceway.topics import kafka as kafka_client
 from sluiceway.topics.bounds import Bounds
 from sluiceway.topics.directory import create_directory_topic, partition_path
-from sluiceway.topics.directory_store import DirectoryStore
+from sluiceway.topics.directory_store import DirectoryStore, lane_path
 from sluiceway.topics.kafka_store import KafkaStore
 from sluiceway.topics.kafka_writer import KafkaOutput
 from sluiceway.topics.state_records import RunRecord
@@ -317,6 +319,22 @@ def test_one_process_has_a_lane(tmp_path: Path) -> None:
     third = kept.lane()
     third.open(wanted())
     third.close()
+
+
+def test_a_lane_is_opened_while_its_file_is_still_being_let_go(tmp_path: Path) -> None:
+    """Of a process that dies, the system frees one file after the other: our lock first, SQLite's a moment later."""
+    kept = directory_store(tmp_path)
+    lane = kept.lane()
+    lane.open(wanted())
+    lane.close()
+    dying = sqlite3.connect(lane_path(tmp_path / "state", 0), isolation_level=None, check_same_thread=False)
+    dying.execute("begin immediate")
+    gone = threading.Timer(0.5, dying.close)
+    gone.start()
+    again = kept.lane()
+    again.open(wanted())
+    gone.join()
+    again.close()
 
 
 def test_a_store_at_rest_is_read_without_a_trace(tmp_path: Path) -> None:

@@ -272,7 +272,8 @@ def lock(store: DirectoryStore, lane: int) -> TextIO:
 def _prepare(file: sqlite3.Connection) -> None:
     file.execute("pragma journal_mode = wal")
     file.execute("pragma synchronous = full")
-    file.executescript(f"begin; {RECORDS} {TABLES} pragma user_version = {FILE_VERSION}; commit;")
+    # it looks and then writes: SQLite lets nobody wait who began by looking, if somebody who dies still has the file
+    file.executescript(f"begin immediate; {RECORDS} {TABLES} pragma user_version = {FILE_VERSION}; commit;")
 
 
 def _put(file: sqlite3.Connection, key: bytes, value: bytes) -> None:
