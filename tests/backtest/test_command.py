@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
+import sys
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -235,3 +237,68 @@ def test_a_capture_that_is_stopped_leaves_nothing(
     for options, sentence in ((["--to", "999999999"], "beyond the end"), (["--from", "3"], "not where a line begins")):
         done = call("capture", "dir:instances", "week", *options)
         assert (done.code, sentence in done.sentence) == (2, True), done
+
+
+def test_a_capture_into_a_file(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it holds selects what the topic does, later labels, features by place and what nobody takes included."""
+    pytest.importorskip("pyarrow")
+    call = calling(capsys, monkeypatch)
+
+    def snapshots(out: str, *options: str) -> list[dict[str, Any]]:
+        done = call("backtest", "flow.toml", "--out", out, *options)
+        assert done.code == 0, done.stderr
+        lines = [line for path in (place / out).rglob("selections/part-*") for line in path.read_bytes().splitlines()]
+        return sorted(
+            ({**json.loads(line), "source": None} for line in lines), key=lambda one: (one["stream"], one["version"])
+        )
+
+    def proper() -> list[dict[str, Any]]:
+        return [record for record in instances(5_000) if record.get("y") != "neither"]  # more than one row group
+
+    extra = [{"stream": "s0", "x": {"free": "text"}, "y": 1}, {"stream": "s0", "x": {"a": 1}, "y": 1, "more": True}]
+    by_place = ({**one, "x": list(one["x"].values())} if "x" in one else one for one in proper()[:600])
+    unlabelled_first = sorted(proper()[:600], key=lambda one: "y" in one and "x" in one)
+    for name, records in (("names", [*proper(), *extra]), ("places", by_place), ("late", unlabelled_first)):
+        shutil.rmtree(place / "instances")
+        topic_of(place / "instances", iter(records))
+        done = call("capture", "dir:instances", f"{name}.parquet", "--json")
+        told = json.loads(done.stdout)
+        assert (told["file"], told["left_out"]) == (f"{name}.parquet", int(name == "names")), done.stderr
+        expected = snapshots(f"{name}-topic")
+        assert len(expected) > 3
+        assert snapshots(f"{name}-file", "--input", f"{name}.parquet") == expected
+    assert call("produce", "late.parquet", "dir:again").code == 0
+    assert len((place / "again" / "part-00000.jsonl").read_bytes().splitlines()) == 600
+
+
+def test_what_does_not_go_into_a_file(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyarrow")
+    call = calling(capsys, monkeypatch)
+    (place / "there.parquet").write_text("mine")
+    topic_of(place / "columns", columns(5), partitions=1)
+    topic_of(place / "texts", useless())
+    topic_of(place / "shapes", iter([{"stream": "s0", "x": {"a": 1}}, {"stream": "s0", "x": [1]}]))
+    for topic, file, sentence in (
+        ("instances", "there.parquet", "there.parquet exists already"),
+        ("instances", "week.parquet", "labels are numbers and text in this window"),
+        ("shapes", "week.parquet", "features are by name and by place in this window"),
+        ("columns", "week.parquet", "this topic holds columns: capture it into a directory"),
+        ("texts", "week.parquet", "no record of this window is an instance"),
+        ("instances", "nosuch/week.parquet", "cannot be written: no such file or directory"),
+    ):
+        done = call("capture", f"dir:{topic}", file)
+        assert (done.code, sentence in done.sentence) == (2, True), done
+    assert (place / "there.parquet").read_text() == "mine"
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "pyarrow", None)
+        without.setitem(sys.modules, "pyarrow.parquet", None)
+        done = call("capture", "dir:instances", "week.parquet")
+    assert (done.code, "needs pyarrow (pip install sluiceway[arrow])" in done.sentence) == (2, True), done
+    monkeypatch.setattr("sluiceway.topics.capture._Pace.held", lambda pace, rows: signal.raise_signal(signal.SIGINT))
+    done = call("capture", "dir:instances", "week.parquet")
+    assert (done.code, "stopped after 0 records: week.parquet was not made" in done.stderr) == (130, True), done
+    assert not any("week" in path.name for path in place.iterdir())
