@@ -49,9 +49,16 @@ class Browser:
         """What is on the console since it was last asked."""
         return [entry["message"] for entry in self.driver.get_log("browser")]  # type: ignore[no-untyped-call]
 
-    def picture(self, path: Path) -> None:
-        """The whole page, as far down as it goes."""
-        shot = self.tell("Page.captureScreenshot", format="png", captureBeyondViewport=True)
+    def picture(self, path: Path, down_to: str | None = None) -> None:
+        """The whole page from its top, as far down as it goes, or as what this selector finds."""
+        self.run("scrollTo(0, 0)")
+        width, height = self.run(
+            """const end = arguments[0] && document.querySelector(arguments[0]).getBoundingClientRect().bottom;
+            return [innerWidth, Math.ceil(end || document.documentElement.scrollHeight)]""",
+            down_to,
+        )
+        clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
+        shot = self.tell("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
         path.write_bytes(base64.b64decode(shot["data"]))
 
 
