@@ -229,11 +229,11 @@ def test_five_thousand_features_in_two_thousand_snapshots(
     record_property("milliseconds", browser.run("return took"))
     assert text(browser, "count") == "5,000 features, 2,000 snapshots"
     hover = ActionChains(browser.driver).move_to_element(canvas)
-    busy("hovering", hover.perform, script=0.1, task=0.3)
+    busy("hovering", hover.perform, script=0.25, task=0.5)
     assert "more here" in text(browser, "tip")
     for key in "++-0":
-        busy("zooming", lambda key=key: canvas.send_keys(key), script=0.25, task=0.5)  # type: ignore[misc]
-    busy("searching", lambda: search.send_keys("word-4999"), script=0.25, task=0.5)
+        busy("zooming", lambda key=key: canvas.send_keys(key), script=0.5, task=1.0)  # type: ignore[misc]
+    busy("searching", lambda: search.send_keys("word-4999"), script=0.5, task=1.0)
     assert names(browser) == ["word-4999"]
     assert browser.complaints() == []
 
