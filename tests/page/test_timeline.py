@@ -207,8 +207,8 @@ def test_five_thousand_features_in_two_thousand_snapshots(
 ) -> None:
     """Drawn in half a second of script, and at hand from then on.
 
-    What is bounded is how long the page was busy by the browser's own count, whatever else the machine does. How long
-    it took goes with the test's report; `make bench` has it as a figure.
+    What is bounded is how long the page was busy, by the browser's own count. How long it took goes with the test's
+    report; `make bench` has it as a figure.
     """
     browser.show(page_of(tmp_path / "page.html", large(5_000, 2_000, 1_000), when_asked=True))
     browser.frame()
