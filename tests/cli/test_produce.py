@@ -111,7 +111,7 @@ def test_mistakes(tmp_path: Path, call: Call) -> None:
         ([tmp_path / "m.jsonl", topic, "--key", "b", "--label", "b"], "column 'b' cannot be two things at once"),
         ([tmp_path / "m.jsonl", topic, "--id", "b", "--drop", "b"], "column 'b' cannot be two things at once"),
         ([tmp_path / "m.jsonl", f"dir:{tmp_path}/m.jsonl"], "m.jsonl is a file: a topic is a directory of files"),
-        ([tmp_path / "m.jsonl", f"dir:{tmp_path}/m.jsonl/t"], "m.jsonl/t is a file: a topic"),
+        ([tmp_path / "m.jsonl", f"dir:{tmp_path}/m.jsonl/t"], "m.jsonl, which is a file: a topic"),
         ([tmp_path / "torn.csv.gz", topic], "torn.csv.gz cannot be read: Error -3 while decompressing"),
         ([tmp_path / "m.jsonl", topic, "--format", "xml"], "--format"),
         ([tmp_path / "m.jsonl", "nowhere"], "'nowhere' is no topic"),
