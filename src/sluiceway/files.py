@@ -37,6 +37,8 @@ SUFFIXES: Mapping[str, Format] = {
 }  # fmt: skip
 ABSENT = frozenset({"", "na", "nan", "null"})
 CHUNK = 1 << 16
+PARQUET_ROWS = 4096
+"""Of one piece, which is held as Python's objects."""
 LOOK_EVERY = 0.2
 """Seconds between looks for more, where a file is followed."""
 
@@ -287,7 +289,7 @@ def _svmlight(lines: Lines, columns: Columns) -> Iterator[Row]:
 
 
 def _parquet(lines: Lines, columns: Columns) -> Iterator[Row]:
-    """Rows of a table; a column `x` of maps or structs holds the features, if there is one."""
+    """Rows of a table; a column `x` of maps, structs or lists holds the features, if there is one."""
     try:
         import pyarrow as pa
         from pyarrow import parquet
@@ -299,9 +301,13 @@ def _parquet(lines: Lines, columns: Columns) -> Iterator[Row]:
         raise SettingsError(f"{lines.name} cannot be read: {str(problem).splitlines()[0]}") from None
     _check_header(file.schema_arrow.names, columns)
     rows = _Rows(columns, from_text=False)
-    for batch in file.iter_batches():
+    schema = file.schema_arrow
+    of_features = "x" in schema.names and pa.types.is_nested(schema.field("x").type)
+    for batch in file.iter_batches(batch_size=PARQUET_ROWS):
         for content in batch.to_pylist():
             lines.number += 1
+            if of_features and content["x"] is None:
+                del content["x"]  # a later label
             yield rows.row({name: _json_like(name, value) for name, value in content.items()})
 
 
@@ -310,7 +316,7 @@ def _json_like(name: str, value: Any) -> Any:
     if isinstance(value, datetime):
         return value.isoformat()
     if name == "x" and isinstance(value, list) and all(isinstance(pair, tuple) for pair in value):
-        value = dict(value)  # a map, as Arrow tells it
+        return dict(value)  # a map, as Arrow tells it: it has what it names, if only a null
     if name == "x" and isinstance(value, dict):
         return {feature: number for feature, number in value.items() if number is not None}
     return value

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import signal
+import sys
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from sluiceway.backtest.run import Interrupted, backtest
@@ -16,6 +20,7 @@ from sluiceway.errors import SettingsError
 from sluiceway.files import Columns
 from tests.backtest.worlds import columns, flow, instances, topic_of
 from tests.cli.calling import calling
+from tests.support.flow import Running
 
 
 @pytest.fixture
@@ -124,6 +129,80 @@ def test_windows_of_columns_of_no_use(
     assert sentence in done.sentence
 
 
+def test_a_file_is_read_whole_whatever_the_flow_says_of_its_topic(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = calling(capsys, monkeypatch)
+    (place / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in instances(300)))
+    whole = call("backtest", "flow.toml", "--input", "rows.jsonl", "--out", "whole")
+    assert whole.code == 0, whole.stderr
+    flow(place, {"name": "ofs", "k": 3}, emit={"every": 100}, input={"start": "end", "stop": "2001-01-01"})
+    again = call("backtest", "flow.toml", "--input", "rows.jsonl", "--out", "again")
+    assert again.code == 0, again.stderr
+    one, other = (json.loads((place / out / "results.json").read_text()) for out in ("whole", "again"))
+    assert one["variants"] == other["variants"]
+    assert other["records"] == len(list(instances(300)))
+
+
+def test_a_flow_that_begins_at_the_end_is_told_of_from(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = calling(capsys, monkeypatch)
+    flow(place, {"name": "ofs", "k": 3}, input={"start": "end"})
+    done = call("backtest", "flow.toml")
+    assert (done.code, "the flow's input.start says so: give --from" in done.sentence) == (2, True), done
+    done = call("backtest", "flow.toml", "--from", "end")
+    assert (done.code, "give --from" in done.sentence) == (2, False), done
+    assert call("backtest", "flow.toml", "--from", "beginning").code == 0
+
+
+def test_a_second_interrupt_ends_it_at_once(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard = []
+
+    def stuck(*given: object) -> None:
+        for _ in range(3):
+            signal.raise_signal(signal.SIGINT)
+            heard.append(1)  # the first only asks
+
+    (place / "rows.jsonl").write_text("")
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr("sluiceway.backtest.run.topic_of_file", stuck)
+    done = calling(capsys, monkeypatch)("backtest", "flow.toml", "--input", "rows.jsonl")
+    assert (done.code, len(heard)) == (130, 1), done
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_killed_while_a_file_is_read(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Gone on with from the file's beginning; a folder of something else is not taken for such a one."""
+    call = calling(capsys, monkeypatch)
+    rows = place / "rows.jsonl"
+    os.mkfifo(rows)  # comes to no end
+    arguments = ("backtest", "flow.toml", "--input", "rows.jsonl", "--out", "out")
+    with Running(*arguments, cwd=place) as running, rows.open("wb", buffering=0) as writing:
+        for record in instances(50):
+            writing.write(orjson.dumps(record) + b"\n")
+        running.until((place / "out" / "input.new" / "part-00000.jsonl").exists)
+        running.kill()
+    rows.unlink()
+    rows.write_text("".join(json.dumps(row) + "\n" for row in instances(300)))
+    done = call(*arguments)
+    assert (done.code, "holds no backtest: give another --out" in done.sentence) == (2, True), done
+    done = call(*arguments, "--resume")
+    assert done.code == 0, done.stderr
+    assert call(*arguments[:-1], "whole").code == 0
+    one, other = (json.loads((place / out / "results.json").read_text()) for out in ("out", "whole"))
+    assert one["variants"] == other["variants"]
+    (place / "mine" / "input.new").mkdir(parents=True)
+    (place / "mine" / "notes").write_text("")
+    for out, sentence in (("mine", "holds no backtest: give another --out"), ("flow.toml", "is no folder")):
+        done = call(*arguments[:-1], out, "--resume")
+        assert (done.code, sentence in done.sentence) == (2, True), done
+
+
 def test_asked_to_stop_while_a_file_is_read_or_judged(place: Path) -> None:
     """And gone on with; what the results say of their making is what it takes to repeat them."""
     rows = [record for record in instances(300) if isinstance(record.get("y"), int) and "x" in record]
@@ -173,6 +252,28 @@ def test_against_known_features(
     assert done.code == 0, done.stderr
     found = json.loads((place / "out" / "results.json").read_text())["variants"][0]["known"]
     assert 0 <= found["recall"] <= 1
+
+
+def test_sorted_by_what_was_found_of_the_known(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = calling(capsys, monkeypatch)
+    (place / "known.txt").write_text("old\nnew\nn1\nn2\n")
+    (place / "others.txt").write_text("n3\n")
+    arguments = ("backtest", "flow.toml", "--set", "operator.k=1,20", "--by", "recall", "--out", "out")
+    done = call(*arguments, "--known", "known.txt", "--json")
+    assert done.code == 0, done.stderr
+    rows = json.loads(done.stdout)["variants"]
+    assert [row["label"] for row in rows] == ["ofs k=20", "ofs k=1"]
+    assert rows[0]["recall"] > rows[1]["recall"]
+    kept = (place / "out" / "results.json").read_bytes()
+    for other in (["--known", "others.txt"], ["--by", "error"]):
+        done = call(*arguments, *other, "--resume")
+        assert (done.code, "begun with another --known" in done.sentence) == (2, True), done
+    assert (place / "out" / "results.json").read_bytes() == kept
+    done = call(*arguments, "--known", "known.txt", "--resume")
+    assert done.code == 0, done.stderr
+    assert "recall" in done.stdout
 
 
 def test_a_parquet_file_and_results_as_parquet(
@@ -235,3 +336,68 @@ def test_a_capture_that_is_stopped_leaves_nothing(
     for options, sentence in ((["--to", "999999999"], "beyond the end"), (["--from", "3"], "not where a line begins")):
         done = call("capture", "dir:instances", "week", *options)
         assert (done.code, sentence in done.sentence) == (2, True), done
+
+
+def test_a_capture_into_a_file(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it holds selects what the topic does, later labels, features by place and what nobody takes included."""
+    pytest.importorskip("pyarrow")
+    call = calling(capsys, monkeypatch)
+
+    def snapshots(out: str, *options: str) -> list[dict[str, Any]]:
+        done = call("backtest", "flow.toml", "--out", out, *options)
+        assert done.code == 0, done.stderr
+        lines = [line for path in (place / out).rglob("selections/part-*") for line in path.read_bytes().splitlines()]
+        return sorted(
+            ({**json.loads(line), "source": None} for line in lines), key=lambda one: (one["stream"], one["version"])
+        )
+
+    def proper() -> list[dict[str, Any]]:
+        return [record for record in instances(5_000) if record.get("y") != "neither"]  # more than one row group
+
+    extra = [{"stream": "s0", "x": {"free": "text"}, "y": 1}, {"stream": "s0", "x": {"a": 1}, "y": 1, "more": True}]
+    by_place = ({**one, "x": list(one["x"].values())} if "x" in one else one for one in proper()[:600])
+    unlabelled_first = sorted(proper()[:600], key=lambda one: "y" in one and "x" in one)
+    for name, records in (("names", [*proper(), *extra]), ("places", by_place), ("late", unlabelled_first)):
+        shutil.rmtree(place / "instances")
+        topic_of(place / "instances", iter(records))
+        done = call("capture", "dir:instances", f"{name}.parquet", "--json")
+        told = json.loads(done.stdout)
+        assert (told["file"], told["left_out"]) == (f"{name}.parquet", int(name == "names")), done.stderr
+        expected = snapshots(f"{name}-topic")
+        assert len(expected) > 3
+        assert snapshots(f"{name}-file", "--input", f"{name}.parquet") == expected
+    assert call("produce", "late.parquet", "dir:again").code == 0
+    assert len((place / "again" / "part-00000.jsonl").read_bytes().splitlines()) == 600
+
+
+def test_what_does_not_go_into_a_file(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyarrow")
+    call = calling(capsys, monkeypatch)
+    (place / "there.parquet").write_text("mine")
+    topic_of(place / "columns", columns(5), partitions=1)
+    topic_of(place / "texts", useless())
+    topic_of(place / "shapes", iter([{"stream": "s0", "x": {"a": 1}}, {"stream": "s0", "x": [1]}]))
+    for topic, file, sentence in (
+        ("instances", "there.parquet", "there.parquet exists already"),
+        ("instances", "week.parquet", "labels are numbers and text in this window"),
+        ("shapes", "week.parquet", "features are by name and by place in this window"),
+        ("columns", "week.parquet", "this topic holds columns: capture it into a directory"),
+        ("texts", "week.parquet", "no record of this window is an instance"),
+        ("instances", "nosuch/week.parquet", "cannot be written: no such file or directory"),
+    ):
+        done = call("capture", f"dir:{topic}", file)
+        assert (done.code, sentence in done.sentence) == (2, True), done
+    assert (place / "there.parquet").read_text() == "mine"
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "pyarrow", None)
+        without.setitem(sys.modules, "pyarrow.parquet", None)
+        done = call("capture", "dir:instances", "week.parquet")
+    assert (done.code, "needs pyarrow (pip install sluiceway[arrow])" in done.sentence) == (2, True), done
+    monkeypatch.setattr("sluiceway.topics.capture._Pace.held", lambda pace, rows: signal.raise_signal(signal.SIGINT))
+    done = call("capture", "dir:instances", "week.parquet")
+    assert (done.code, "stopped after 0 records: week.parquet was not made" in done.stderr) == (130, True), done
+    assert not any("week" in path.name for path in place.iterdir())

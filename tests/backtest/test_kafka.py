@@ -89,9 +89,9 @@ class Live:
         return found
 
 
-def replayed(folder: Path) -> list[list[bytes]]:
+def replayed(folder: Path, lanes: int = PARTITIONS) -> list[list[bytes]]:
     topic = selections_of(folder_of(folder, 0))
-    return [partition_path(topic, lane).read_bytes().splitlines() for lane in range(PARTITIONS)]
+    return [partition_path(topic, lane).read_bytes().splitlines() for lane in range(lanes)]
 
 
 def without_finals(found: list[list[bytes]]) -> list[list[bytes]]:
@@ -172,6 +172,28 @@ def test_a_window_in_a_directory(topics: Topics, tmp_path: Path, call: Call) -> 
     lines = (tmp_path / "slow" / "part-00001.jsonl").read_bytes().splitlines()
     assert len(lines) == 20
     assert all(json.loads(line)["stream"] == "s1" for line in lines)
+
+
+def test_a_window_in_a_file(topics: Topics, tmp_path: Path, call: Call) -> None:
+    """Keys are its streams; the same flow on it selects the same."""
+    pytest.importorskip("pyarrow")
+    live = Live(topics, tmp_path, "learner")
+    live.send(messages(record for record in instances(600) if record.get("y") != "neither"))
+    file, week = live.flow("live"), tmp_path / "week.parquet"
+    done = call("capture", f"kafka://{topics.bootstrap}/{live.input}", week)
+    assert done.code == 0, done.stderr
+    of_topic, of_file = (
+        sorted(
+            ({**json.loads(line), "source": None} for lines in replayed(folder, lanes) for line in lines),
+            key=lambda one: (one["stream"], one["version"]),
+        )
+        for folder, lanes in (
+            (backtest(file, out=tmp_path / "one").folder, PARTITIONS),
+            (backtest(file, input=week, out=tmp_path / "other").folder, 1),
+        )
+    )
+    assert len({one["stream"] for one in of_topic}) == PARTITIONS
+    assert of_file == of_topic
 
 
 def test_a_window_that_is_gone(topics: Topics, tmp_path: Path, call: Call) -> None:

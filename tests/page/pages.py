@@ -13,16 +13,24 @@ from sluiceway.page import part
 WORDS = ("free", "casino", "len", "offer", "winner")
 
 
-def page_of(path: Path, data: dict[str, Any] | None, options: str = "{}") -> Path:
-    """One file with a timeline on it, called `timeline`; how long loading and drawing took is `took`."""
+def page_of(path: Path, data: dict[str, Any] | None, options: str = "{}", *, when_asked: bool = False) -> Path:
+    """One file with a timeline on it, called `timeline`; how long loading and drawing took is `took`.
+
+    It draws as soon as it is open, or `when_asked` by `begin()`.
+    """
+    at_once = "" if when_asked else "begin();"
     path.write_text(
         f"""<!doctype html><html lang="en"><head><meta charset="utf-8"><title>timeline</title>
 <meta name="viewport" content="width=device-width"><style>:root {{ color-scheme: light dark }} {part("timeline.css")}
 </style></head><body><div id="here"></div><script>{part("timeline.js")}</script><script>
 globalThis.timeline = new SelectionTimeline(document.getElementById("here"), {options});
-const data = {json.dumps(data)}, began = performance.now();
-if (data) {{ timeline.load(data); timeline.draw(); }}
-globalThis.took = performance.now() - began;
+const data = {json.dumps(data)};
+globalThis.begin = () => {{
+  const began = performance.now();
+  if (data) {{ timeline.load(data); timeline.draw(); }}
+  globalThis.took = performance.now() - began;
+}};
+{at_once}
 </script></body></html>""",
         encoding="utf-8",
     )

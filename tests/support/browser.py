@@ -45,13 +45,26 @@ class Browser:
             "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => done()))"
         )
 
+    def busy(self) -> dict[str, float]:
+        """Seconds of script, and of all tasks with it, by the browser's own count; one page's differ by what it did."""
+        self.tell("Performance.enable")  # counts on where it is enabled already
+        found = {metric["name"]: metric["value"] for metric in self.tell("Performance.getMetrics")["metrics"]}
+        return {"script": found["ScriptDuration"], "task": found["TaskDuration"]}
+
     def complaints(self) -> list[str]:
         """What is on the console since it was last asked."""
         return [entry["message"] for entry in self.driver.get_log("browser")]  # type: ignore[no-untyped-call]
 
-    def picture(self, path: Path) -> None:
-        """The whole page, as far down as it goes."""
-        shot = self.tell("Page.captureScreenshot", format="png", captureBeyondViewport=True)
+    def picture(self, path: Path, down_to: str | None = None) -> None:
+        """The whole page from its top, as far down as it goes, or as what this selector finds."""
+        self.run("scrollTo(0, 0)")
+        width, height = self.run(
+            """const end = arguments[0] && document.querySelector(arguments[0]).getBoundingClientRect().bottom;
+            return [innerWidth, Math.ceil(end || document.documentElement.scrollHeight)]""",
+            down_to,
+        )
+        clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
+        shot = self.tell("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
         path.write_bytes(base64.b64decode(shot["data"]))
 
 

@@ -29,7 +29,7 @@ from sluiceway.flows.settings import Settings
 from sluiceway.topics.backup_files import MANIFEST
 from sluiceway.topics.url import DirectoryTopic, Topic, parse_topic
 
-PLAN, START = "plan.json", "start"
+PLAN, START, INPUT = "plan.json", "start", "input"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,8 @@ class Plan:
     label_delay: str | None = None
     state: str | None = None
     """Where the models to begin with are from."""
+    known: Sequence[Mapping[str, Any]] | None = None
+    """The features that are known to matter, and from where on."""
 
     def to_json(self) -> dict[str, Any]:
         content = {name: getattr(self, name) for name in self.__slots__}
@@ -107,6 +109,9 @@ def backtest(
         sorted(set(streams)),
         None if label_delay is None else str(label_delay),
         None if state is None else str(Path(state).absolute()),
+        None
+        if judging.known is None
+        else [{"from": one.start, "features": sorted(one.features)} for one in judging.known],
     )
     if plan.state is not None and (plan.start or plan.input):
         other = "--from" if plan.start else "--input"
@@ -191,14 +196,13 @@ class _Backtest:
         if self.plan.input is None:
             return settings.source
         self.folder.mkdir(parents=True, exist_ok=True)
-        where = DirectoryTopic((self.folder / "input").absolute())
+        where = DirectoryTopic((self.folder / INPUT).absolute())
         return topic_of_file(Path(self.plan.input), self.columns, where, self._step)
 
     def _about(self, replayed: Window, counted: Counted) -> dict[str, Any]:
         """What `results.json` says beside what was found: all that is needed to repeat it."""
-        plan, known = self.plan, self.judging.known
-        phases = None if known is None else [{"from": one.start, "features": sorted(one.features)} for one in known]
-        given = {"input": plan.input, "label": plan.label, "known_features": phases, "state": plan.state}
+        plan = self.plan
+        given = {"input": plan.input, "label": plan.label, "known_features": plan.known, "state": plan.state}
         return {
             "flow": self.planned[0].settings.flow.name,
             "settings": {name: table for name, table in plan.tables.items() if name != "kafka"},
@@ -233,7 +237,11 @@ def _folder(flow: str, out: str | Path | None, *, resume: bool) -> Path:
         folder = Path(out)
         if (folder / PLAN).exists() and not resume:
             raise SettingsError(f"{folder} holds a backtest already: go on with it (--resume), or give another --out")
-        if not (folder / PLAN).exists() and folder.exists() and any(folder.iterdir()):
+        if folder.exists() and not folder.is_dir():
+            raise SettingsError(f"{folder} is no folder: give another --out")
+        there = {path.name for path in folder.iterdir()} if folder.exists() else set()
+        died_reading = resume and there == {f"{INPUT}.new"}
+        if there and PLAN not in there and not died_reading:
             raise SettingsError(f"{folder} is not empty, and holds no backtest: give another --out")
         return folder
     if resume:
@@ -258,9 +266,10 @@ def _window(plan: Plan, settings: Settings, folder: Path, begun: Start | None, *
         own = plan.to_json()
         for name, value in own.items():
             if content["plan"].get(name) != value:
+                what = "--known" if name == "known" else name.replace("_", " ")
                 raise SettingsError(
-                    f"the backtest in {folder} was begun with another {name.replace('_', ' ')}: go on with the same"
-                    f" settings and options, or give another --out"
+                    f"the backtest in {folder} was begun with another {what}: go on with the same settings and"
+                    f" options, or give another --out"
                 )
         return _window_of(content["window"], settings)
     at = None if begun is None else begun.positions(settings.source_role)

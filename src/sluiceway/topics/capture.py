@@ -1,7 +1,8 @@
-"""A window of a topic as a directory topic: for fixtures, and for trying things without a broker.
+"""A window of a topic as a directory topic or a Parquet file: for fixtures, and for trying things without a broker.
 
 A directory names a record's stream in the record; a key is put there. Otherwise a record's bytes stay as they are, if
-they are a JSON object on one line; what is no JSON object (also an empty record) is left out and counted.
+they are a JSON object on one line; what is no JSON object (also an empty record) is left out and counted, and in a
+file whatever no flow takes for an instance or a later label.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import orjson
 
@@ -20,8 +22,10 @@ from sluiceway.topics import kafka, recorded
 from sluiceway.topics.append import DirectoryAppender
 from sluiceway.topics.bounds import Bounds
 from sluiceway.topics.directory import create_directory_topic, partition_count
+from sluiceway.topics.parquet import Kinds, ParquetFile, instance_of
 from sluiceway.topics.url import DirectoryTopic, KafkaTopic, Topic
 
+Item = TypeVar("Item")
 AT_ONCE = 0.1
 """Seconds' worth of records that are copied between two pauses, where there is a rate."""
 
@@ -69,21 +73,33 @@ def _partitions(source: Topic, config: kafka.Config) -> int:
 
 def capture(
     source: Topic,
-    target: DirectoryTopic,
+    target: DirectoryTopic | Path,
     config: kafka.Config,
     captured: Captured,
     *,
     rate: float | None = None,
     tell: Callable[[int], None] = lambda done: None,
 ) -> None:
-    """Copy the window, partition by partition, into a directory that does not exist yet, and does once it is whole."""
+    """Copy the window, partition by partition, to a place where nothing is yet; it is there once it is whole.
+
+    A path is a Parquet file.
+    """
+    copy = _Copy(source, config, captured, rate, tell)
+    if isinstance(target, Path):
+        _into_file(copy, target)
+    else:
+        _into_directory(copy, target)
+
+
+def _into_directory(copy: _Copy, target: DirectoryTopic) -> None:
     if target.path.exists() and (not target.path.is_dir() or any(target.path.iterdir())):
         raise SettingsError(f"{target.path} exists already: a capture goes into a directory of its own")
     fresh = DirectoryTopic(target.path.with_name(f"{target.path.name}.new"))
     shutil.rmtree(fresh.path, ignore_errors=True)  # of one that was interrupted
-    create_directory_topic(fresh, captured.partitions)
+    create_directory_topic(fresh, copy.captured.partitions)
     try:
-        _copy(source, fresh, config, captured, rate, tell)
+        with DirectoryAppender(fresh, copy.captured.partitions) as appender:
+            copy(line_of, appender.append)
     except BaseException:  # also Ctrl-C: half a window is none
         shutil.rmtree(fresh.path, ignore_errors=True)
         raise
@@ -92,32 +108,67 @@ def capture(
     fresh.path.rename(target.path)
 
 
-def _copy(
-    source: Topic,
-    fresh: DirectoryTopic,
-    config: kafka.Config,
-    captured: Captured,
-    rate: float | None,
-    tell: Callable[[int], None],
-) -> None:
-    done = 0
-    with DirectoryAppender(fresh, captured.partitions) as appender:
-        pace = _Pace(rate)
-        for partition, (start, stop) in enumerate(zip(captured.starts, captured.stops, strict=True)):
-            if start == stop:
-                continue
-            for poll in recorded.read(source, config, partition, start, stop):
-                lines = [line for line in _lines(poll) if line is not None]
-                appender.append(partition, pace.held(lines))
-                captured.records += len(lines)
-                captured.left_out += len(poll.values) - len(lines)
-                done += poll.stop - poll.start
-                tell(done)
+def _into_file(copy: _Copy, target: Path) -> None:
+    if target.exists():
+        raise SettingsError(f"{target} exists already: a capture goes into a file of its own")
+    kinds = Kinds()
+    for _, row in copy.items(_row_of):
+        if row is not None:
+            kinds.look(row)
+        if kinds.known:
+            break
+    kinds.refuse_nothing()
+    fresh = target.with_name(f"{target.name}.new")
+    try:
+        with ParquetFile(fresh, kinds) as file:
+            copy(_row_of, lambda partition, rows: file.append(rows))
+        fresh.rename(target)
+    except OSError as problem:
+        raise SettingsError(f"{target} cannot be written: {(problem.strerror or str(problem)).lower()}") from None
+    finally:  # also after Ctrl-C: half a window is none
+        fresh.unlink(missing_ok=True)
 
 
-def _lines(poll: RawPoll) -> Iterator[bytes | None]:
+def _row_of(key: bytes | None, value: bytes) -> dict[str, Any] | None:
+    line = line_of(key, value)
+    return None if line is None else instance_of(line)
+
+
+class _Copy:
+    """Goes through the window, counts, and holds the rate."""
+
+    def __init__(
+        self, source: Topic, config: kafka.Config, captured: Captured, rate: float | None, tell: Callable[[int], None]
+    ) -> None:
+        self.captured = captured
+        self._source, self._config, self._rate, self._tell = source, config, rate, tell
+
+    def __call__(
+        self, made_of: Callable[[bytes | None, bytes], Item | None], append: Callable[[int, Iterator[Item]], None]
+    ) -> None:
+        """What is made of each record goes where `append` puts it; None is left out."""
+        done, pace, captured = 0, _Pace(self._rate), self.captured
+        for partition, poll in self._polls():
+            items = [item for item in _items(poll, made_of) if item is not None]
+            append(partition, pace.held(items))
+            captured.records += len(items)
+            captured.left_out += len(poll.values) - len(items)
+            done += poll.stop - poll.start
+            self._tell(done)
+
+    def items(self, made_of: Callable[[bytes | None, bytes], Item | None]) -> Iterator[tuple[int, Item | None]]:
+        return ((partition, item) for partition, poll in self._polls() for item in _items(poll, made_of))
+
+    def _polls(self) -> Iterator[tuple[int, RawPoll]]:
+        for partition, (start, stop) in enumerate(zip(self.captured.starts, self.captured.stops, strict=True)):
+            if start < stop:
+                for poll in recorded.read(self._source, self._config, partition, start, stop):
+                    yield partition, poll
+
+
+def _items(poll: RawPoll, made_of: Callable[[bytes | None, bytes], Item | None]) -> Iterator[Item | None]:
     for row, (key, value) in enumerate(zip(poll.keys, poll.values, strict=True)):
-        yield None if value is None or row in poll.arrow else line_of(key, value)
+        yield None if value is None or row in poll.arrow else made_of(key, value)
 
 
 def line_of(key: bytes | None, value: bytes) -> bytes | None:
@@ -153,14 +204,14 @@ class _Pace:
         self._began = time.monotonic()
         self._sent = 0
 
-    def held(self, lines: list[bytes]) -> Iterator[bytes]:
+    def held(self, items: list[Item]) -> Iterator[Item]:
         rate = self._rate
         if rate is None:
-            yield from lines
+            yield from items
             return
-        for line in lines:
+        for item in items:
             ahead = self._began + self._sent / rate - time.monotonic()
             if ahead > AT_ONCE:
                 time.sleep(ahead)
             self._sent += 1
-            yield line
+            yield item
