@@ -183,7 +183,7 @@ class BankLane:
             units = self.shared.units(columns)
             bank.scaled, columns = units is None, units or columns
         learnt, mistakes = self._judged(touched)
-        poll = bank.poll(columns, models, special)
+        poll = bank.poll(columns, models, special, None if self.shared is None else self.shared.needs(columns))
         scores = bank.new_scores(len(columns))
         row = 0
         while row < len(columns):
