@@ -175,7 +175,10 @@ class BankLane:
     def _learn(self, given: Columns, output: LaneOutput) -> list[int]:
         """Score and learn from all rows; offsets of labels for which nothing waits."""
         models, touched = self._models(given)
-        joined = self._later.join(given, models, self._bank.heads["next_piece"])
+        if self.shared is not None and self.shared.is_plain(given):
+            joined = Joined(given, None, [])
+        else:
+            joined = self._later.join(given, models, self._bank.heads["next_piece"])
         columns, bank, special = joined.columns, self._bank, joined.special
         if self._scale is not None:
             columns = self._scale.scaled(columns, models, None if special is None else special.kind)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from sluiceway.operators.bank.bank import Needs, needs_of
 from sluiceway.operators.bank.rows import unit_rows
+from sluiceway.schemas.batch import UNLABELLED
 from sluiceway.schemas.instance_columns import Columns
 
 
@@ -23,9 +24,10 @@ class SharedRows:
     """By row, which of them."""
     _units: Columns | None = None
     _needs: Needs | None = None
+    _plain: bool | None = None
 
     def look(self, columns: Columns | None) -> None:
-        self.columns, self._units, self._needs = columns, None, None
+        self.columns, self._units, self._needs, self._plain = columns, None, None, None
         if columns is None:
             return
         numbers = {name: number for number, name in enumerate(dict.fromkeys(columns.streams))}
@@ -41,6 +43,15 @@ class SharedRows:
             unit_rows(columns.values, columns.indptr, units)
             self._units = replace(columns, values=units)
         return self._units
+
+    def is_plain(self, columns: Columns) -> bool:
+        """Whether this is the poll that was looked at, and no row of it is a later label or may wait for one."""
+        if columns is not self.columns:
+            return False
+        if self._plain is None:
+            waiting = (columns.y == UNLABELLED) & (columns.id_size > 0)
+            self._plain = not (waiting | columns.label_only).any()
+        return self._plain
 
     def needs(self, columns: Columns) -> Needs | None:
         """What the poll asks of a bank, with its rows as they came or at length 1; None if it is another poll."""
