@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,21 @@ class Emission:
     every: int = 0
     on_change: bool = False
     min_gap: int = 1
+
+
+class Needs(NamedTuple):
+    """What a poll asks of a bank before any row is learnt from."""
+
+    names: int
+    letters: int
+    """Of all names together."""
+    longest: int
+    """Features of the longest row."""
+
+
+def needs_of(columns: Columns) -> Needs:
+    names = int(columns.indptr[-1]) if len(columns) else 0
+    return Needs(names, int(columns.name_size[:names].sum()), int(np.diff(columns.indptr).max(initial=0)))
 
 
 class Banked(Protocol):
@@ -279,8 +294,15 @@ class Bank:
         """By row, what tells later whether a label agrees with what was said of its instance."""
         return scores
 
-    def poll(self, columns: Columns, models: NDArray[np.int64], special: Special | None = None) -> Poll:
-        """The rows of a poll, each with its model; `special` tells of later labels."""
+    def poll(
+        self,
+        columns: Columns,
+        models: NDArray[np.int64],
+        special: Special | None = None,
+        needs: Needs | None = None,
+    ) -> Poll:
+        """The rows of a poll, each with its model; `special` tells of later labels, `needs` what is counted already."""
+        self._make_room(needs or needs_of(columns))
         rows = len(columns)
         if special is None:
             if len(self._plain.kind) < rows:
@@ -309,8 +331,6 @@ class Bank:
 
         The next row to do, and whether a snapshot of the model of the row before it is due.
         """
-        if row == 0:
-            self._make_room(poll)
         self.scratch.signal[0] = 0
         while True:
             row = self.learner.advance_bank(self, row, poll, scores, emit)
@@ -319,13 +339,11 @@ class Bank:
             row = ~row
             self._grow(poll, row)
 
-    def _make_room(self, poll: Poll) -> None:
+    def _make_room(self, needs: Needs) -> None:
         """For names and rows as they come with the poll; what slots need is found out row by row."""
-        features = int(poll.stop[-1]) if len(poll.stop) else 0
-        self._make_room_for_names(features, int(poll.name_size[:features].sum()))
-        longest = int((poll.stop - poll.first).max(initial=0))
-        if longest > len(self.scratch.values):
-            self._widen(len(self.scratch.origin) - 1, longest)
+        self._make_room_for_names(needs.names, needs.letters)
+        if needs.longest > len(self.scratch.values):
+            self._widen(len(self.scratch.origin) - 1, needs.longest)
 
     def _make_room_for_names(self, names: int, letters: int) -> None:
         counts = self.book.counts

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sluiceway.compiling import kernel
-from sluiceway.operators.bank.bank import DAMAGED, Bank, Banked, Emission, Special
+from sluiceway.operators.bank.bank import DAMAGED, Bank, Banked, Emission, Needs, Special
 from sluiceway.operators.bank.block import slots_of
 from sluiceway.operators.bank.book import name_of
 from sluiceway.operators.bank.chosen import Chosen, together
@@ -196,9 +196,15 @@ class OneVsRestBank(Bank):
         """The class predicted for each row: 1, 2, 3, ..."""
         return np.asarray(scores.argmax(axis=1) + 1.0)
 
-    def poll(self, columns: Columns, models: NDArray[np.int64], special: Special | None = None) -> Poll:
+    def poll(
+        self,
+        columns: Columns,
+        models: NDArray[np.int64],
+        special: Special | None = None,
+        needs: Needs | None = None,
+    ) -> Poll:
         """A row for each class of each row, one after the other."""
-        given = self._given = super().poll(columns, models, special)
+        given = self._given = super().poll(columns, models, special, needs)
         rows, classes = len(models), self._classes
         numbers = np.arange(1, classes + 1, dtype=np.int8)
         labels = given.y[:, None]

@@ -175,7 +175,10 @@ class BankLane:
     def _learn(self, given: Columns, output: LaneOutput) -> list[int]:
         """Score and learn from all rows; offsets of labels for which nothing waits."""
         models, touched = self._models(given)
-        joined = self._later.join(given, models, self._bank.heads["next_piece"])
+        if self.shared is not None and self.shared.is_plain(given):
+            joined = Joined(given, None, [])
+        else:
+            joined = self._later.join(given, models, self._bank.heads["next_piece"])
         columns, bank, special = joined.columns, self._bank, joined.special
         if self._scale is not None:
             columns = self._scale.scaled(columns, models, None if special is None else special.kind)
@@ -183,7 +186,7 @@ class BankLane:
             units = self.shared.units(columns)
             bank.scaled, columns = units is None, units or columns
         learnt, mistakes = self._judged(touched)
-        poll = bank.poll(columns, models, special)
+        poll = bank.poll(columns, models, special, None if self.shared is None else self.shared.needs(columns))
         scores = bank.new_scores(len(columns))
         row = 0
         while row < len(columns):

@@ -56,7 +56,9 @@ def differences(
     judged: Sequence[NDArray[Any]], errors: Sequence[float | None], best: int, classes: int = 2
 ) -> list[Difference]:
     """Of all others to the best, for those that were judged on the same instances."""
-    found: list[tuple[int, float, float, float, float, float | None]] = []
+    found: list[tuple[int, float, float | None]] = []
+    sums: dict[int, dict[int, NDArray[np.float64]]] = {}
+    """Of blocks, by how many differences there are and by variant."""
     reference = judged[best]
     for number, own in enumerate(judged):
         if number == best or errors[number] is None:
@@ -65,12 +67,17 @@ def differences(
         if not len(one):
             continue
         wrong = (~right(one, classes)).astype(float) - ~right(other, classes)
-        low, high, p = bootstrap(wrong)
-        found.append((number, float(wrong.mean()), low, high, p, _over_streams(one["stream"], wrong)))
-    raised = holm([p for *_, p, _ in found])
+        sums.setdefault(len(wrong), {})[number] = _blocks(wrong)
+        found.append((number, float(wrong.mean()), _over_streams(one["stream"], wrong)))
+    drawn = {
+        number: interval
+        for n, own in sums.items()
+        for number, interval in zip(own, _intervals(n, [*own.values()]), strict=True)
+    }
+    raised = holm([drawn[number][2] for number, *_ in found])
     return [
-        Difference(number, error, low, high, p, adjusted, over)
-        for (number, error, low, high, p, over), adjusted in zip(found, raised, strict=True)
+        Difference(number, error, *drawn[number], adjusted, over)
+        for (number, error, over), adjusted in zip(found, raised, strict=True)
     ]
 
 
@@ -89,14 +96,27 @@ def _keys(judged: NDArray[Any]) -> list[tuple[int, int]]:
 
 def bootstrap(each: NDArray[np.float64]) -> tuple[float, float, float]:
     """The interval of 95 % of the mean of paired differences, and the probability of its sign being chance."""
-    n = len(each)
-    length = max(math.isqrt(n), 1)
-    sums = np.add.reduceat(each, np.arange(0, n, length))
-    times, sizes = _draws(n, length)
-    means = times @ sums / sizes
-    low, high = np.quantile(means, (0.025, 0.975))
-    p = 2 * min((np.count_nonzero(means <= 0) + 1) / (DRAWS + 1), (np.count_nonzero(means >= 0) + 1) / (DRAWS + 1))
-    return float(low), float(high), float(min(p, 1.0))
+    return _intervals(len(each), [_blocks(each)])[0]
+
+
+def _blocks(each: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The sum of each block."""
+    sums: NDArray[np.float64] = np.add.reduceat(each, np.arange(0, len(each), _length(len(each))))
+    return sums
+
+
+def _length(n: int) -> int:
+    return max(math.isqrt(n), 1)
+
+
+def _intervals(n: int, sums: Sequence[NDArray[np.float64]]) -> list[tuple[float, float, float]]:
+    """Of all variants that have `n` differences: the draws are large, and are gone through once."""
+    times, sizes = _draws(n, _length(n))
+    means = times @ np.array(sums).T / sizes[:, None]
+    lows, highs = np.quantile(means, (0.025, 0.975), axis=0)
+    least = np.minimum(np.count_nonzero(means <= 0, axis=0), np.count_nonzero(means >= 0, axis=0))
+    p = np.minimum(2 * ((least + 1) / (DRAWS + 1)), 1.0)
+    return list(zip(lows.tolist(), highs.tolist(), p.tolist(), strict=True))
 
 
 @lru_cache(maxsize=1)

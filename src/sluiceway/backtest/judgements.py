@@ -29,6 +29,10 @@ JUDGED = np.dtype(
 """`used` features, and what they cost, are told by operators that decide which to look at; NaN: nobody knows."""
 
 
+_BUFFER = 1 << 17
+"""Bytes of judgements that are written at once: a poll has few of them, a call takes long."""
+
+
 class StreamNumbers:
     """Numbers for the streams of a lane, in the order in which they come up; shared by all variants."""
 
@@ -103,7 +107,7 @@ class Judgements:
         self._streams = streams
         if position is not None and path.exists():
             os.truncate(path, int(np.searchsorted(load(path)["offset"], position)) * JUDGED.itemsize)
-        self._file = path.open("ab")
+        self._file = path.open("ab", buffering=_BUFFER)
         self._noted: list[NDArray[Any]] = []
 
     def observe(self, joined: Joined, scores: NDArray[np.float64]) -> None:

@@ -24,7 +24,7 @@ from sluiceway.backtest.measures import Labels, Verdicts
 from sluiceway.backtest.replay import features_of
 from sluiceway.backtest.report import REPORT, write_report
 from sluiceway.backtest.seen_features import keys_in
-from sluiceway.backtest.selections import Timeline, jaccard, steadiness, timelines
+from sluiceway.backtest.selections import KeptTimelines, Timeline, jaccard, steadiness
 from sluiceway.backtest.variant_lane import finals, folder_of, judgements_of, selections_of
 from sluiceway.backtest.variants import Variant
 from sluiceway.backtest.window import Window
@@ -67,11 +67,18 @@ def refuse_unknown(measure: str, *, known: bool) -> None:
 class Results:
     """A backtest's folder, read."""
 
-    def __init__(self, folder: Path, content: Mapping[str, Any], timing: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        content: Mapping[str, Any],
+        timing: Mapping[str, Any] | None = None,
+        kept: KeptTimelines | None = None,
+    ) -> None:
         self.folder = folder
         self.content = content
         """As in `results.json`."""
         self.timing = timing or {}
+        self._kept = kept or KeptTimelines()
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -171,7 +178,10 @@ class Results:
         return place
 
     def timelines(self, variant: int) -> dict[str, Timeline]:
-        return timelines(chain(_stored_snapshots(self.folder, variant), _final_snapshots(self.folder, variant)))
+        folder = self.folder
+        return self._kept.of(
+            variant, lambda: chain(_stored_snapshots(folder, variant), _final_snapshots(folder, variant))
+        )
 
 
 def judge(
@@ -181,8 +191,10 @@ def judge(
     about: Mapping[str, Any],
     judging: Judging,
     step: Callable[[], None] = lambda: None,
+    kept: KeptTimelines | None = None,
 ) -> dict[str, Any]:
     """The content of `results.json`, from what the replay left. `step` is called for each variant, and may raise."""
+    kept = kept or KeptTimelines()
     judged = [_judged(folder, variant, window.lanes) for variant in variants]
     classes = len(variants[0].settings.input.classes or (-1, 1))
     names = stream_names(folder, window.lanes)
@@ -193,7 +205,7 @@ def judge(
         if not labels.fit(own):
             labels = Labels.of(own, len(names), classes)
         step()
-        size, lines = _ended(variant, window, folder)
+        size, lines = _ended(variant, window, folder, kept)
         last.append({name: line.selected(len(line) - 1) for name, line in lines.items()})
         costs = {"state_bytes": size, **_spent(own)}
         found.append(_variant(variant, lines, Verdicts(labels, own), names, of_streams, judging, costs))
@@ -218,7 +230,9 @@ def judge(
     }
 
 
-def _ended(variant: Variant, window: Window, folder: Path) -> tuple[int, dict[str, Timeline]]:
+def _ended(
+    variant: Variant, window: Window, folder: Path, kept: KeptTimelines
+) -> tuple[int, dict[str, Timeline]]:
     """The bytes of a variant's state, and all it selected, its final snapshots made and kept."""
     own = folder_of(folder, variant.number)
     size, ends = 0, []
@@ -227,7 +241,7 @@ def _ended(variant: Variant, window: Window, folder: Path) -> tuple[int, dict[st
         ends += [record.value or b"" for record in records]
         size += bytes_
     (own / "finals.jsonl").write_bytes(b"".join(line + b"\n" for line in ends))
-    return size, timelines(chain(_stored_snapshots(folder, variant.number), ends))
+    return size, kept.of(variant.number, lambda: chain(_stored_snapshots(folder, variant.number), ends))
 
 
 def _variant(
@@ -298,10 +312,11 @@ def _judged(folder: Path, variant: Variant, lanes: int) -> NDArray[Any]:
     for lane in range(lanes):
         path = judgements_of(own, lane)
         part = load(path)
-        part["stream"] += offset
+        if offset:
+            part["stream"] += offset
         parts.append(part)
         offset += len(_names_of(folder, lane))
-    whole = np.concatenate(parts)
+    whole = np.concatenate(parts) if lanes > 1 else parts[0]
     if lanes > 1 and len(whole) and (whole["ts"] > 0).all():
         whole = whole[np.argsort(whole["ts"], kind="stable")]
     return whole

@@ -19,6 +19,7 @@ from sluiceway.backtest.delay import Delay, parse_delay
 from sluiceway.backtest.known import read_known
 from sluiceway.backtest.replay import Counted, Pass, Progress, counted_of
 from sluiceway.backtest.results import RESULTS, TIMING, Judging, Results, judge, stream_names
+from sluiceway.backtest.selections import KeptTimelines
 from sluiceway.backtest.start import Start, keep, read_start, refuse_unfit
 from sluiceway.backtest.tables import write_tables
 from sluiceway.backtest.variants import Variant, make_variants
@@ -179,11 +180,12 @@ class _Backtest:
             raise Interrupted(folder)
         counted = counted_of(folder, replayed.lanes)
         _refuse_useless(counted, plan, stream_names(folder, replayed.lanes))
-        content = judge(variants, replayed, folder, self._about(replayed, counted), self.judging, self._step)
+        about, kept = self._about(replayed, counted), KeptTimelines()
+        content = judge(variants, replayed, folder, about, self.judging, self._step, kept)
         _write(folder / RESULTS, content)
         timing = _timing(folder, counted)
         _write(folder / TIMING, timing)
-        results = Results(folder, content, timing)
+        results = Results(folder, content, timing, kept)
         results.report()
         write_tables(results, folder)
         return results

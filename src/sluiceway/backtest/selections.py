@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from typing import Any
@@ -20,6 +20,8 @@ import numpy as np
 import orjson
 
 BLOCKS = 30
+KEPT = 3_000_000
+"""Features in snapshots that are kept in memory, about 200 MB of them; what is beyond is read again."""
 
 
 @dataclass(slots=True)
@@ -75,6 +77,25 @@ def timelines(lines: Iterable[bytes]) -> dict[str, Timeline]:
             found[stream] = Timeline(stream)
         found[stream].add(snapshot)
     return found
+
+
+class KeptTimelines:
+    """Of variants, by number: results, report and tables are all made from them, and reading them takes long."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, dict[str, Timeline]] = {}
+        self._room = KEPT
+
+    def of(self, variant: int, lines: Callable[[], Iterable[bytes]]) -> dict[str, Timeline]:
+        """From what is kept, or else from the lines."""
+        found = self._found.get(variant)
+        if found is None:
+            found = timelines(lines())
+            cells = sum(len(line.features) for line in found.values())
+            if cells <= self._room:
+                self._room -= cells
+                self._found[variant] = found
+        return found
 
 
 def steadiness(timeline: Timeline, features: int) -> dict[str, Any]:
