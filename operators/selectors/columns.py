@@ -410,8 +410,10 @@ def _column(name: str, shown: str, column: ArrayLike | SparseColumn) -> NDArray[
 
 def _numbered(target: ArrayLike) -> ArrayLike:
     """Texts hold classes: numbers for them, in their order."""
-    given = np.asarray(target)
-    if given.dtype.kind not in "OUT" or not all(isinstance(label, str) for label in given.flat):
+    if np.asarray(target).dtype.kind not in "OUT":
+        return target
+    given = np.asarray(target, dtype=object)  # beside a text, a number would become one
+    if not all(isinstance(label, str) for label in given.flat):
         return target
     return np.unique(given.astype(str), return_inverse=True)[1].reshape(given.shape)
 

@@ -156,7 +156,7 @@ def bad_columns(make: Make) -> None:
         expect_refused(partial(model.learn_features, ["good", "bad"], [good, column]), model, what)
     for name in ("", 7):
         expect_refused(partial(model.learn_feature, name, good), model, f"a column named {name!r}")
-    for target in ([], [1.0, math.nan], ["a", "b"], [[1.0, 2.0]], 7):
+    for target in ([], [1.0, math.nan], ["a", 1.0], [[1.0, 2.0]], 7):
         expect_refused(partial(model.begin, target), model, f"the target {target!r}")
     fresh = make()
     expect_refused(partial(fresh.learn_feature, "a", good), fresh, "a column before any target")
