@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from numba import _dynfunc, config, types
@@ -70,6 +71,18 @@ class _LoopLibrary(_KernelLibrary):
     level = 1
 
 
+def _call(function: Callable[..., Any], argument: Any) -> Any:
+    return function(argument)
+
+
+_WORDS = 70_000
+"""More than half of a megabyte: then the chunk that such a frame is put into has a megabyte."""
+_with_a_large_stack = FunctionType(_call.__code__.replace(co_stacksize=_WORDS), globals())
+"""Python keeps the frames of its calls in chunks of 16 KB, and maps and unmaps one with every call that happens to
+cross the end of another; a compiler makes hundreds of thousands of those. In here all its frames share one chunk,
+behind that of a call which says that it needs very much."""
+
+
 class KernelCompiler(Compiler):  # type: ignore[misc]
     """Compiles a kernel that Python calls."""
 
@@ -79,7 +92,7 @@ class KernelCompiler(Compiler):  # type: ignore[misc]
         collecting = gc.isenabled()
         gc.disable()  # what a compiler makes is of use until it has done: to look for garbage takes a sixth of the time
         try:
-            return super().compile_extra(function)
+            return _with_a_large_stack(super().compile_extra, function)
         finally:
             if collecting:
                 gc.enable()
