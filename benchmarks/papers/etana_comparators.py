@@ -113,7 +113,7 @@ def cells(data: str, splits: list[Split]) -> Iterator[Cell]:
 
 def one(method: str, X: Vector, y: Labels, X_test: Vector, y_test: Labels, *, seed: int) -> tuple[int, float]:
     """How many columns are selected, and how well rows are told by them."""
-    model = column_selector(method)(seed=seed, max_rows=max(len(y), 3))  # type: ignore[call-arg]
+    model = column_selector(method)(seed=seed, max_rows=max(len(y), 3))  # type: ignore[call-arg]  # both have it
     model.begin(y)
     for start in range(0, X.shape[1], BLOCK):
         block = np.ascontiguousarray(X[:, start : start + BLOCK].T)
