@@ -27,6 +27,7 @@ from sluiceway.topics.bounds import RECORDS_A_POLL
 from sluiceway.topics.kafka_writer import BYTES_A_SECOND, CALL_SECONDS
 from sluiceway.topics.reader import Reader
 from sluiceway.topics.store import LaneStore
+from sluiceway.wording import counted
 
 logger = logging.getLogger("sluiceway.lane")
 
@@ -366,8 +367,8 @@ class LaneRun:
             self.lane, at, opened.reader.stop, opened.state, opened.committed_at
         )
         logger.info(
-            "lane %d is open at %d with %d streams; it took %.1f s",
-            self.lane, at, opened.state.streams, time.monotonic() - attempt.began,
+            "lane %d is open at %d with %s; it took %.1f s",
+            self.lane, at, counted(opened.state.streams, "stream"), time.monotonic() - attempt.began,
         )  # fmt: skip
         if opened.ended:
             self._finish(attempt)

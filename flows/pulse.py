@@ -109,7 +109,7 @@ def summary(progress: Progress, rate: float) -> dict[str, Any]:
         "lanes": len(lanes),
         "parked": len(progress.parked),
         "lag": None if None in lags else sum(lag or 0 for lag in lags),
-        "checkpoint_age_seconds": round(time.time() - min(newest), 1) if newest else None,
+        "checkpoint_age_seconds": round(max(time.time() - min(newest), 0.0), 1) if newest else None,
     }
 
 

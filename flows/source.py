@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
+from threading import Event
 
 from bytewax.inputs import DynamicSource, StatelessSourcePartition
 
 from sluiceway.flows.lane_run import Item
 from sluiceway.flows.worker import IDLE_SECONDS, Worker
 
-IDLE = timedelta(seconds=IDLE_SECONDS)
+AT_ONCE = datetime.fromtimestamp(0, UTC)
+"""However the clock is set: asked to come back at a later moment, the engine waits longer if the clock is set back."""
 
 
 class WorkerPart(StatelessSourcePartition[Item]):
@@ -19,7 +21,7 @@ class WorkerPart(StatelessSourcePartition[Item]):
     def __init__(self, worker: Worker, at_end: Callable[[], None]) -> None:
         self._worker = worker
         self._at_end = at_end
-        self._awake: datetime | None = None
+        self._pause = Event()  # never set
 
     def next_batch(self) -> list[Item]:
         if self._worker.ended:
@@ -27,11 +29,12 @@ class WorkerPart(StatelessSourcePartition[Item]):
                 self._at_end()
             raise StopIteration
         items = self._worker.step()
-        self._awake = None if items else datetime.now(UTC) + IDLE
+        if not items:
+            self._pause.wait(IDLE_SECONDS)
         return items
 
-    def next_awake(self) -> datetime | None:
-        return self._awake
+    def next_awake(self) -> datetime:
+        return AT_ONCE
 
 
 class LaneSource(DynamicSource[Item]):

@@ -138,7 +138,7 @@ class Worker:
         if run is not None:
             if thrown_out and self._stopping_since is not None and not run.ended:
                 self._process.unfinished.append(lane)  # no broker has heard of its last commit, nor of this process
-            logger.info("lane %d goes to another process", lane)
+            logger.info("lane %d leaves this process", lane)
             run.forget()
 
     def _is_over(self, stopping: bool) -> bool:

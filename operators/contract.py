@@ -36,8 +36,8 @@ class SelectedOfClass(NamedTuple):
     """1, 2, 3, ..."""
 
 
-class Learner(Protocol):
-    """Learns from labelled instances one at a time and selects by the weights it has.
+class Operator(Protocol):
+    """What all kinds have in common.
 
     Hyper-parameters are keyword-only and validated by the constructor (`ValueError` naming the parameter).
     """
@@ -50,7 +50,7 @@ class Learner(Protocol):
 
     @classmethod
     def compile(cls) -> None:
-        """Load or compile the kernels, so that the first instance does not wait for them."""
+        """Load or compile the kernels, so that what comes first does not wait for them."""
 
     @property
     def params(self) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class Learner(Protocol):
 
     @property
     def version(self) -> int:
-        """How many labelled instances have been learnt."""
+        """How many instances or columns have been learnt."""
 
     @property
     def selected(self) -> list[Selected]:
@@ -66,6 +66,16 @@ class Learner(Protocol):
 
     def metrics(self) -> dict[str, float]:
         """What only the operator can count (values ignored at a limit); empty for most."""
+
+    def state(self) -> dict[str, Any]:
+        """Builtins and bytes only, with `"state_version"`; shares nothing with the model."""
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self: ...
+
+
+class Learner(Operator, Protocol):
+    """Learns from labelled instances one at a time and selects by the weights it has: `version` counts them."""
 
     def wanted_features(self) -> list[str] | None:
         """The features that the coming instance is asked for; None where all are looked at."""
@@ -97,12 +107,6 @@ class Learner(Protocol):
         With `until_change` it returns right after the first row that changed the set of selected features.
         """
 
-    def state(self) -> dict[str, Any]:
-        """Builtins and bytes only, with `"state_version"`; shares nothing with the model."""
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Self: ...
-
 
 class Removed(NamedTuple):
     """A feature that has left the selection, and the features that made it redundant."""
@@ -127,41 +131,6 @@ class Verdict(NamedTuple):
     def changes(self) -> bool:
         """Whether the column has changed what is selected."""
         return bool(self.kept or self.removed or self.returned)
-
-
-class Operator(Protocol):
-    """What all kinds have in common. Hyper-parameters are keyword-only and validated by the constructor."""
-
-    STATE_VERSION: ClassVar[int]
-
-    @classmethod
-    def is_compiled(cls) -> bool:
-        """Whether `compile` will be quick."""
-
-    @classmethod
-    def compile(cls) -> None:
-        """Load or compile the kernels."""
-
-    @property
-    def params(self) -> dict[str, Any]:
-        """The hyper-parameters, as given or defaulted."""
-
-    @property
-    def version(self) -> int:
-        """How many instances or columns have been learnt."""
-
-    @property
-    def selected(self) -> list[Selected]:
-        """Sorted by |weight| descending, ties to the smaller feature key."""
-
-    def metrics(self) -> dict[str, float]:
-        """What only the operator can count."""
-
-    def state(self) -> dict[str, Any]:
-        """Builtins and bytes only, with `"state_version"`; shares nothing with the model."""
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Self: ...
 
 
 class ColumnSelector(Operator, Protocol):
@@ -267,7 +236,9 @@ class Joint(Operator, Protocol):
     """Decides each instance by as few features as it needs. `version` counts the labelled instances learnt.
 
     It decides by policies, made at times of what has been counted. The weight of a selected feature is the share of
-    instances for which it was looked at.
+    instances for which it was looked at. In a flow an operator is made of `SequentialClassifier`: compiled code takes
+    the rows of all streams through counts and policies as that has them, and what is an operator's own is how a policy
+    is solved.
     """
 
     @property
@@ -295,13 +266,9 @@ class Joint(Operator, Protocol):
     def learn_many(self, batch: InstanceBatch) -> None: ...
 
     def advance(
-        self, batch: InstanceBatch, start: int, stop: int, decisions: Any, *, later: Any = None,
-        until_change: bool = False,
-    ) -> int:  # fmt: skip
-        """Decide, then learn, row by row over rows [start, stop), decisions put at their rows; the next row to do.
-
-        `later` says which rows are only the later label of an earlier instance: they are learnt, not decided.
-        """
+        self, batch: InstanceBatch, start: int, stop: int, decisions: Any, *, until_change: bool = False
+    ) -> int:
+        """Decide, then learn, row by row over rows [start, stop), decisions put at their rows; the next row to do."""
 
     @property
     def values_waiting(self) -> int:

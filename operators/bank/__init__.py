@@ -15,7 +15,7 @@
 | `queue` | the bucket queue of a model with many weights |
 | `sparse`, `counting`, `partial`, `stsd` | the learners with few weights in a bank |
 | `dense` | the learners with a weight for every feature, in a bank |
-| `dense_loops` | their loops, one a learner |
+| `dense_loops` | their loop, filled in for each learner |
 | `dense_rows` | what surrounds a row of theirs |
 | `learners` | from a learner to what a bank needs of it |
 """

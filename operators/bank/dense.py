@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.operators.bank import dense_loops
 from sluiceway.operators.bank.bank import Bank, Banked, Emission
 from sluiceway.operators.bank.block import slots_of
 from sluiceway.operators.bank.chosen import Chosen, together
+from sluiceway.operators.bank.dense_loops import bank_loop
 from sluiceway.operators.bank.dense_rows import FRESH, know_selected, present_weights
 from sluiceway.operators.bank.rows import Poll
 from sluiceway.operators.bank.seen import NO_FEATURES
@@ -26,12 +26,7 @@ from sluiceway.operators.learners.pa_l2 import PAL2
 from sluiceway.operators.learners.pa_objective import PAObjective
 
 LOOPS: dict[type[Any], Callable[..., int]] = {
-    PA: dense_loops.advance_pa,
-    PAObjective: dense_loops.advance_pa_objective,
-    PAL1: dense_loops.advance_pa_l1,
-    PAL2: dense_loops.advance_pa_l2,
-    NORMA: dense_loops.advance_norma,
-    FOBOS: dense_loops.advance_fobos,
+    learner: bank_loop(learner) for learner in (PA, PAObjective, PAL1, PAL2, NORMA, FOBOS)
 }
 
 
@@ -50,7 +45,7 @@ class BankedDense:
         self.loop = loop
         given = model.params
         self._k, self._keep, self._limit = given.get("k", 0), given.get("keep", 0.0), given["max_features"]
-        self._own = model.kernel_params()
+        self._rule = model.rule()
 
     @property
     def slots_at_most(self) -> int:
@@ -63,7 +58,7 @@ class BankedDense:
     def advance_bank(self, bank: Bank, row: int, poll: Poll, scores: NDArray[np.float64], emit: Emission) -> int:
         return self.loop(
             row, poll, bank.arena, bank.heads, bank.scratch, _workspace(bank), bank.book, scores, bank.scaled,
-            emit.every, emit.on_change, emit.min_gap, self._k, self._keep, self._limit, *self._own,
+            emit.every, emit.on_change, emit.min_gap, self._k, self._keep, self._limit, self._rule,
         )  # fmt: skip
 
     def choose(self, bank: Bank, models: NDArray[np.int64]) -> Chosen:

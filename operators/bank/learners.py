@@ -9,7 +9,7 @@ from typing import Any
 from sluiceway.operators.bank import dense
 from sluiceway.operators.bank.bank import Banked
 from sluiceway.operators.bank.counting import BankedPerceptronRandom
-from sluiceway.operators.bank.partial import BankedOFSPartial, BankedPerceptronPartial
+from sluiceway.operators.bank.partial import BankedPartial
 from sluiceway.operators.bank.sparse import BankedOFS, BankedPerceptronTruncated
 from sluiceway.operators.bank.stsd import BankedSTSD
 from sluiceway.operators.learners.ofs import OFS
@@ -22,8 +22,8 @@ from sluiceway.operators.learners.stsd import STSD
 _BANKED: Mapping[type[Any], Callable[[Any], Banked | None]] = MappingProxyType(
     {
         OFS: BankedOFS,
-        OFSPartial: BankedOFSPartial,
-        PerceptronPartial: BankedPerceptronPartial,
+        OFSPartial: BankedPartial,
+        PerceptronPartial: BankedPartial,
         PerceptronRandom: BankedPerceptronRandom,
         PerceptronTruncated: BankedPerceptronTruncated,
         STSD: BankedSTSD,

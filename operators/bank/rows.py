@@ -44,7 +44,8 @@ ARRIVED, LABELLED_LATER, LABEL_OF_NOTHING = 0, 1, 2
 TOUCHED = 1
 _SET = np.uint64(0x5E1EC7ED)
 _ROWS_AHEAD = 4
-_LARGE = 1 << 13
+LARGE = 1 << 13
+"""Indexes longer than this are prefetched."""
 
 
 class Poll(NamedTuple):
@@ -126,8 +127,28 @@ def open_row(
     poll: Poll, arena: Arena, heads: NDArray[Any], scratch: Scratch, row: int, limit: int, scaled: bool
 ) -> bool:
     """Make room in the model's block and bind the row's features; False, with nothing changed, if there is no room."""
-    model = poll.model
-    first, length = poll.first[row], poll.stop[row] - poll.first[row]
+    if not make_room(poll, arena, heads, scratch, row, limit):
+        return False
+    at, first, length = poll.model[row], poll.first[row], poll.stop[row] - poll.first[row]
+    if scaled:
+        unit_row(poll.values, first, length, scratch.values)
+    else:
+        for i in range(length):
+            scratch.values[i] = poll.values[first + i]
+    scratch.indptr[1] = length
+    block, room = heads[at].block, heads[at].room
+    address, weight = address_of(arena, block, room), weight_of(arena, block, room)
+    if room <= SMALL:
+        _bind(small_index(arena, block, room), address, weight, poll.address, first, length, scratch)
+    else:
+        _bind(large_index(arena, block, room), address, weight, poll.address, first, length, scratch)
+    return True
+
+
+@kernel
+def make_room(poll: Poll, arena: Arena, heads: NDArray[Any], scratch: Scratch, row: int, limit: int) -> bool:
+    """In the model's block, for what the row can bring; False, with nothing changed, if the arena has none."""
+    model, length = poll.model, poll.stop[row] - poll.first[row]
     if row + _ROWS_AHEAD < len(model):
         ahead = heads[model[row + _ROWS_AHEAD]].block
         for line in range(7):
@@ -144,18 +165,6 @@ def open_row(
         scratch.touched_models[0] += 1
         scratch.touched_models[scratch.touched_models[0]] = at
     heads[at].moves = 0
-    if scaled:
-        unit_row(poll.values, first, length, scratch.values)
-    else:
-        for i in range(length):
-            scratch.values[i] = poll.values[first + i]
-    scratch.indptr[1] = length
-    block, room = heads[at].block, heads[at].room
-    address, weight = address_of(arena, block, room), weight_of(arena, block, room)
-    if room <= SMALL:
-        _bind(small_index(arena, block, room), address, weight, poll.address, first, length, scratch)
-    else:
-        _bind(large_index(arena, block, room), address, weight, poll.address, first, length, scratch)
     return True
 
 
@@ -176,19 +185,29 @@ def _bind(
 ) -> None:
     """The slot of each feature, 0 = none, and the other way round."""
     bound, slot_of, local = scratch.bound, scratch.slot_of, scratch.local
-    large = len(index_) > _LARGE
-    mask = np.uint64(len(index_) - 1)
+    large = len(index_) > LARGE
     for i in range(length):
-        if large and first + i + 24 < len(wanted):
-            prefetch(index_, np.int64(wanted[first + i + 24] & mask))
-            likely = np.int64(index_[wanted[first + i + 12] & mask])
-            prefetch(address, likely)
-            prefetch(weight, likely)
-            prefetch(local, likely)
+        if large:
+            prefetch_slot(index_, address, weight, local, wanted, first + i)
         slot = index.slot_at(index_, address, wanted[first + i])
         bound[i] = slot
         slot_of[i] = slot
         local[slot] = i
+
+
+@kernel
+def prefetch_slot(
+    index_: NDArray[Any], address: NDArray[np.uint64], weight: NDArray[np.float64], local: NDArray[np.int32],
+    wanted: NDArray[np.uint64], at: int,
+) -> None:  # fmt: skip
+    """Of features that come after the one at that place of the poll."""
+    if at + 24 < len(wanted):
+        mask = np.uint64(len(index_) - 1)
+        prefetch(index_, np.int64(wanted[at + 24] & mask))
+        likely = np.int64(index_[wanted[at + 12] & mask])
+        prefetch(address, likely)
+        prefetch(weight, likely)
+        prefetch(local, likely)
 
 
 @kernel
@@ -366,12 +385,18 @@ def unbind(poll: Poll, arena: Arena, heads: NDArray[Any], scratch: Scratch, row:
     at = poll.model[row]
     length = poll.stop[row] - poll.first[row]
     bound, slot_of, local, origin = scratch.bound, scratch.slot_of, scratch.local, scratch.origin
+    active, room = heads[at].active, heads[at].room
+    if heads[at].moves == 0:  # each feature stands where it stood
+        if active < length:
+            for slot in range(active + 1):
+                local[slot] = -1
+        else:
+            for i in range(length):
+                local[bound[i]] = -1
+        return
     for i in range(length):
         local[bound[i]] = -1
         local[slot_of[i]] = -1
-    if heads[at].moves == 0:
-        return
-    active, room = heads[at].active, heads[at].room
     weight, key, since = (
         weight_of(arena, heads[at].block, room),
         key_of(arena, heads[at].block, room),

@@ -20,11 +20,10 @@ from sluiceway.operators.bank.rows import (
     all_moved,
     count_row,
     model_view,
-    open_row,
-    row_view,
     settle,
     unbind,
 )
+from sluiceway.operators.bank.scored_rows import open_scored_row, scored_row_view
 from sluiceway.operators.bank.seen import NO_FEATURES
 from sluiceway.operators.learners import ofs, perceptron_truncated
 from sluiceway.operators.learners.ofs import OFS
@@ -57,11 +56,11 @@ def advance_ofs(
             scores[row] = 0.0
             row += 1
             continue
-        if not open_row(poll, arena, heads, scratch, row, k, scaled):
+        if not open_scored_row(poll, arena, heads, scratch, row, k, scaled, scores):
             return ~row
-        ofs.learn_rows(
-            row_view(poll, scratch, row), 0, 1, model_view(poll, arena, heads, scratch, row),
-            scores[row : row + 1], False, k, eta, radius, shrink,
+        ofs.learn_scored_row(
+            scored_row_view(poll, scratch, row, scaled), 0, model_view(poll, arena, heads, scratch, row), scores[row],
+            k, eta, radius, shrink,
         )  # fmt: skip
         row += 1
         if close_row(poll, arena, heads, scratch, book, scores, row - 1, before, version, every, on_change, min_gap):
@@ -82,11 +81,11 @@ def advance_perceptron_truncated(
             scores[row] = 0.0
             row += 1
             continue
-        if not open_row(poll, arena, heads, scratch, row, k, scaled):
+        if not open_scored_row(poll, arena, heads, scratch, row, k, scaled, scores):
             return ~row
-        perceptron_truncated.learn_rows(
-            row_view(poll, scratch, row), 0, 1, model_view(poll, arena, heads, scratch, row),
-            scores[row : row + 1], False, k,
+        perceptron_truncated.learn_scored_row(
+            scored_row_view(poll, scratch, row, scaled), 0, model_view(poll, arena, heads, scratch, row), scores[row],
+            k,
         )  # fmt: skip
         row += 1
         if close_row(poll, arena, heads, scratch, book, scores, row - 1, before, version, every, on_change, min_gap):

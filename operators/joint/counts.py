@@ -16,15 +16,14 @@ from numpy.typing import NDArray
 
 from sluiceway.compiling import as_argument
 from sluiceway.operators.joint.cuts import cuts_of, given_cuts
+from sluiceway.operators.joint.names import Integers, Names, grown
 from sluiceway.operators.kernels.joint.counting import count_values
-from sluiceway.operators.kernels.keys import feature_keys
-from sluiceway.schemas.batch import InstanceBatch
+from sluiceway.operators.kernels.joint.line import Line, new_line, number_in_line, place_of
 
 LEAST_ROWS = 50
 """So many rows a feature that comes after the warm-up must have before its cuts are made."""
 _FLOATS = np.dtype("<f8")
 _WIDTHS = (np.dtype("<u2"), np.dtype("<u4"), np.dtype("<i8"))
-Integers = NDArray[np.int64]
 
 
 class Waiting(NamedTuple):
@@ -36,78 +35,70 @@ class Waiting(NamedTuple):
     value: NDArray[np.float64]
     label: NDArray[np.int8]
 
-    def of(self, which: NDArray[Any]) -> Waiting:
+    def of(self, which: NDArray[Any] | slice) -> Waiting:
         return Waiting(self.row[which], self.slot[which], self.value[which], self.label[which])
 
+    def and_(self, others: Waiting) -> Waiting:
+        return Waiting(
+            np.concatenate((self.row, others.row)),
+            np.concatenate((self.slot, others.slot)),
+            np.concatenate((self.value, others.value)),
+            np.concatenate((self.label, others.label)),
+        )
 
-class Part(NamedTuple):
-    """Labelled rows of a batch."""
 
-    indptr: Integers
-    indices: NDArray[np.int32]
-    values: NDArray[np.float64]
-    y: NDArray[np.int8]
-    names: tuple[str, ...]
+NONE = Waiting(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int8))
 
 
 class Counts:
+    rows: int = number_in_line("rows")
+    """Labelled rows."""
+    ignored: int = number_in_line("ignored")
+    started: int = number_in_line("started")
+    """Whether the warm-up is over: cuts have been made."""
+    values_waiting: int = number_in_line("waiting")
+    """How many values wait for cuts."""
+
     def __init__(
         self, *, bins: int, binning: str | Mapping[str, Sequence[float]], absent: str, max_features: int,
-        labels: Sequence[int] = (),
+        labels: Sequence[int] = (), line: Line | None = None,
     ) -> None:  # fmt: skip
         self.bins, self.absent_is_zero, self.max_features = bins, absent == "zero", max_features
         self.binning = binning if isinstance(binning, str) else "quantiles"
-        self.rows = 0
-        """Labelled rows."""
-        self.ignored = 0
-        self.started = False
-        """Whether the warm-up is over: cuts have been made."""
+        self.line = new_line() if line is None else line
+        """Where kernels find all this."""
+        self.line["bins"], self.line["absent_is_zero"] = bins, self.absent_is_zero
+        self.line["most_features"] = max_features
         self.labels: list[int] = []
         """The classes seen, in ascending order."""
         self.totals: Integers = np.zeros(0, dtype=np.int64)
-        self.names: list[str] = []
-        self.slots: dict[str, int] = {}
+        self.known = Names(self.line)
         # by slot
-        self.keys: Integers = np.zeros(0, dtype=np.int64)
         self.has_cuts = np.zeros(0, dtype=np.bool_)
         self.cuts = np.zeros((0, bins - 1))
         self.levels: Integers = np.zeros(0, dtype=np.int64)
         self.zero: Integers = np.zeros(0, dtype=np.int64)
         self.first: Integers = np.zeros(0, dtype=np.int64)
-        """How many rows there had been before the feature's first."""
+        """How many rows there had been before the feature's first; -1: that has still to be learnt."""
         self.counts: Integers = np.zeros((0, 0, bins), dtype=np.int64)
         self.nulls: Integers = np.zeros((0, 0), dtype=np.int64)
-        self.waiting: list[Waiting] = []
-        self.warm_labels: list[NDArray[np.int8]] = []
+        # room for more than there are
+        self._waiting = NONE
+        self._warm_labels: NDArray[np.int8] = np.zeros(0, dtype=np.int8)
         """The labels of the warm-up's rows."""
-        self._bound: tuple[tuple[str, ...], Integers] | None = None
+        self._make_room()
         for label in labels:
             self.know_class(label)
         if not isinstance(binning, str):
-            for name, cuts in given_cuts(binning, bins).items():
-                self._add_names([name])
-                self._set_cuts(np.array([self.slots[name]]), np.array([[*cuts] + [np.inf] * (bins - 1 - len(cuts))]))
+            given = given_cuts(binning, bins)
+            self._add_names([*given])
+            rows = [[*cuts] + [np.inf] * (bins - 1 - len(cuts)) for cuts in given.values()]
+            self._set_cuts(np.arange(len(given)), np.array(rows).reshape(len(given), bins - 1))
 
-    def add(self, part: Part) -> None:
-        """Rows, all of them labelled."""
-        labels = np.unique(part.y).tolist()
-        for label in labels:
-            self.know_class(label)
-        classes = np.searchsorted(self.labels, part.y)
-        self.totals += np.bincount(classes, minlength=len(self.labels))
-        rows = np.repeat(np.arange(len(part.y)), np.diff(part.indptr))
-        slots = self._slots_of(part, rows)
-        if not self.started:
-            self.warm_labels.append(part.y.copy())
-            self._wait(part, rows, slots, slots >= 0)
-        else:
-            counted = slots
-            uncut = (slots >= 0) & ~self.has_cuts[slots] if len(self.names) else slots >= 0
-            if uncut.any():
-                self._wait(part, rows, slots, uncut)
-                counted = np.where(uncut, -1, slots)
-            self._count(counted, part.values, classes[rows])
-        self.rows += len(part.y)
+    @property
+    def names(self) -> list[str]:
+        """By slot."""
+        return self.known.spelt()
 
     def make_cuts(self) -> tuple[Waiting, NDArray[np.int8]]:
         """Of the features that have rows enough; in the warm-up, of all. What was waiting, and the warm-up's labels."""
@@ -137,9 +128,9 @@ class Counts:
         self._count(
             waiting.slot[given], waiting.value[given], np.searchsorted(self.labels, waiting.label[given])
         )
-        self.waiting = [waiting.of(~given)] if not given.all() else []
-        labels = np.concatenate([np.zeros(0, dtype=np.int8), *self.warm_labels])
-        self.started, self.warm_labels = True, []
+        labels = np.zeros(0, dtype=np.int8) if self.started else self._warm_labels[: self.rows]
+        self.started, self._warm_labels = 1, np.zeros(0, dtype=np.int8)
+        self._wait(waiting.of(~given))
         return waiting, labels
 
     def all_slots(self) -> Integers:
@@ -162,21 +153,23 @@ class Counts:
 
     def cuts_by_name(self) -> dict[str, list[float]]:
         slots = self.all_slots().tolist()
-        return {self.names[slot]: self.cuts[slot, : self.levels[slot] - 1].tolist() for slot in slots}
+        cuts = [self.cuts[slot, : self.levels[slot] - 1].tolist() for slot in slots]
+        return dict(zip(self.known.spelt(slots), cuts, strict=True))
 
     def fresh(self, labels: Sequence[int]) -> Counts:
         """The same cuts, and nothing counted."""
         made = self._empty(labels)
         slots = self.all_slots()
-        made._add_names([self.names[slot] for slot in slots.tolist()])
+        made._add_names(self.known.spelt(slots.tolist()))
         made._set_cuts(np.arange(len(slots)), self.cuts[slots])
         made.started = self.started
         return made
 
     def merged(self, other: Counts) -> Counts:
         """What one would have that had counted what both have."""
-        for name in self.slots.keys() & other.slots.keys():
-            a, b = self.slots[name], other.slots[name]
+        for a, (name, b) in enumerate(zip(self.names, other.known.find(self.names).tolist(), strict=True)):
+            if b < 0:
+                continue
             if self.has_cuts[a] and other.has_cuts[b] and not np.array_equal(self.cuts[a], other.cuts[b]):
                 raise ValueError(f"the cuts of feature {name!r} differ")
         together = list(dict.fromkeys([*self.names, *other.names]))
@@ -184,10 +177,10 @@ class Counts:
             raise ValueError(f"together they have {len(together)} features: max_features is too small")
         made = self._empty([*self.labels, *other.labels])
         made._add_names(together)
-        made.started = True
+        made.started = 1
         made.rows, made.ignored = self.rows + other.rows, self.ignored + other.ignored
         for one, rest in ((self, other), (other, self)):
-            to = np.array([made.slots[name] for name in one.names], dtype=np.int64)
+            to = made.known.find(one.names)
             classes = np.searchsorted(made.labels, one.labels)
             made.totals[classes] += one.totals
             cut = np.flatnonzero(one.has_cuts)
@@ -195,33 +188,30 @@ class Counts:
             made.counts[to[:, None], classes] += one.counts[: len(to)]
             made.nulls[to[:, None], classes] += one.nulls[: len(to)]
             # rows of a model that has never had the feature do not count as its first ones
-            alone = np.array([name not in rest.slots for name in one.names], dtype=np.bool_)
+            alone = rest.known.find(one.names) < 0
             made.first[to] += one.first[: len(to)] + np.where(alone, rest.rows, 0)
             waiting = one._all_waiting()
-            made.waiting.append(waiting._replace(slot=to[waiting.slot], row=np.zeros_like(waiting.row)))
+            made._wait(made._all_waiting().and_(waiting._replace(slot=to[waiting.slot], row=0 * waiting.row)))
         known = made._all_waiting()
         given = made.has_cuts[known.slot]  # the other model had made the cuts
         made._count(known.slot[given], known.value[given], np.searchsorted(made.labels, known.label[given]))
-        made.waiting = [known.of(~given)] if not given.all() else []
+        made._wait(known.of(~given))
         return made
-
-    @property
-    def values_waiting(self) -> int:
-        """How many values wait for cuts."""
-        return sum(len(waiting.row) for waiting in self.waiting)
 
     def block(self, start: int = 0) -> dict[str, Any]:
         """The values that wait, but for the first `start`, in builtins and bytes: by row, then by feature."""
-        whole = self._all_waiting()
-        self.waiting = [whole]
-        waiting = whole.of(np.arange(len(whole.row)) >= start)
+        waiting = self._all_waiting().of(slice(start, None))
         order = self._canonical()
         place = np.empty(len(order), dtype=np.int64)
         place[order] = np.arange(len(order))
-        waiting = waiting.of(np.lexsort((waiting.label, waiting.value, place[waiting.slot], waiting.row)))
+        at = waiting.row * len(order) + place[waiting.slot]
+        by = np.argsort(at, kind="stable")
+        if (at[by[1:]] == at[by[:-1]]).any():  # of merged models, whose rows are nobody's any more
+            by = np.lexsort((waiting.label, waiting.value, at))
+        waiting = waiting.of(by)
         used, number = np.unique(place[waiting.slot], return_inverse=True)
         return {
-            "names": [self.names[slot] for slot in order[used].tolist()],
+            "names": self.known.spelt(order[used].tolist()),
             "name": packed(number),
             "row": packed(waiting.row),
             "value": waiting.value.astype(_FLOATS).tobytes(),
@@ -230,15 +220,15 @@ class Counts:
 
     def take_in(self, block: Mapping[str, Any]) -> None:
         """Values that waited, of features that are known."""
-        slots = np.array([self.slots[name] for name in block["names"]], dtype=np.int64)
-        self.waiting.append(
-            Waiting(
-                unpacked(block["row"]),
-                slots[unpacked(block["name"])],
-                np.frombuffer(block["value"], dtype=_FLOATS).astype(np.float64),
-                np.frombuffer(block["label"], dtype=np.int8),
-            )
+        waiting = Waiting(
+            unpacked(block["row"]),
+            self.known.find(block["names"])[unpacked(block["name"])],
+            np.frombuffer(block["value"], dtype=_FLOATS).astype(np.float64),
+            np.frombuffer(block["label"], dtype=np.int8),
         )
+        if (waiting.slot < 0).any():
+            raise ValueError("values wait of a feature that is not known")
+        self._wait(self._all_waiting().and_(waiting))
 
     def state(self) -> dict[str, Any]:
         """Features by key, whatever the order they came in; without the values that wait."""
@@ -246,34 +236,35 @@ class Counts:
         return {
             "rows": self.rows,
             "ignored": self.ignored,
-            "started": self.started,
+            "started": bool(self.started),
             "labels": list(self.labels),
             "totals": self.totals.tolist(),
-            "names": [self.names[slot] for slot in order.tolist()],
+            "names": self.known.spelt(order.tolist()),
             "has_cuts": self.has_cuts[order].tobytes(),
             "cuts": self.cuts[order].astype(_FLOATS).tobytes(),
             "levels": packed(self.levels[order]),
             "first": packed(self.first[order]),
             "counts": packed(self.counts[order]),
             "nulls": packed(self.nulls[order]),
-            "warm_labels": b"".join(labels.tobytes() for labels in self.warm_labels),
+            "warm_labels": b"" if self.started else self._warm_labels[: self.rows].tobytes(),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
+        """What was counted; of one that has counted nothing, and was given no cuts or will have them again."""
         self.rows, self.ignored, self.started = state["rows"], state["ignored"], state["started"]
-        self.names, self.slots, self.keys = [], {}, np.zeros(0, dtype=np.int64)
         self.labels, self.totals = list(state["labels"]), np.array(state["totals"], dtype=np.int64)
-        self._add_names(state["names"])
-        places, classes = len(self.names), len(self.labels)
-
+        self.known = Names(self.line)
+        self.known.add(state["names"])
+        places, classes = len(self.known), len(self.labels)
         self.has_cuts = np.frombuffer(state["has_cuts"], dtype=np.bool_).copy()
         self.cuts = np.frombuffer(state["cuts"], dtype=_FLOATS).astype(np.float64).reshape(places, self.bins - 1)
         self.levels, self.first = unpacked(state["levels"]), unpacked(state["first"])
         self.zero = _bins_of_zero(self.cuts)
         self.counts = unpacked(state["counts"]).reshape(places, classes, self.bins)
         self.nulls = unpacked(state["nulls"]).reshape(places, classes)
-        self.waiting = []
-        self.warm_labels = [np.frombuffer(state["warm_labels"], dtype=np.int8)]
+        self._warm_labels = np.frombuffer(state["warm_labels"], dtype=np.int8).copy()
+        self._wait(NONE)
+        self._make_room()
 
     def _empty(self, labels: Sequence[int]) -> Counts:
         return Counts(
@@ -282,20 +273,24 @@ class Counts:
         )  # fmt: skip
 
     def _canonical(self) -> Integers:
-        by_name = sorted(range(len(self.names)), key=self.names.__getitem__)
-        order = np.array(by_name, dtype=np.int64)
-        return order[np.argsort(self.keys[order], kind="stable")]
+        """The slots by their keys, and by their names where keys are the same."""
+        keys = self.known.keys
+        order = np.argsort(keys)
+        ranked = keys[order]
+        if (ranked[1:] == ranked[:-1]).any():
+            names = self.names
+            order = np.array(sorted(range(len(names)), key=names.__getitem__), dtype=np.int64)
+            order = order[np.argsort(keys[order], kind="stable")]
+        return order
 
     def _all_waiting(self) -> Waiting:
-        empty = Waiting(
-            np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0, dtype=np.int8)
-        )
-        return Waiting(*map(np.concatenate, zip(empty, *self.waiting, strict=True)))
+        return self._waiting.of(slice(0, self.values_waiting))
 
-    def _wait(self, part: Part, rows: Integers, slots: Integers, which: NDArray[np.bool_]) -> None:
-        self.waiting.append(
-            Waiting(self.rows + rows[which], slots[which], part.values[which], part.y[rows[which]])
-        )
+    def _wait(self, waiting: Waiting) -> None:
+        """Nothing but these."""
+        self._waiting = Waiting(*map(np.ascontiguousarray, waiting))
+        self.values_waiting = len(waiting.row)
+        self._seat_waiting()
 
     def _count(self, slots: Integers, values: NDArray[np.float64], classes: Integers) -> None:
         uncounted = self.zero if self.absent_is_zero else np.full(len(self.zero), -1, dtype=np.int64)
@@ -304,30 +299,6 @@ class Counts:
             self.counts, self.nulls,
         )  # fmt: skip
 
-    def _slots_of(self, part: Part, rows: Integers) -> Integers:
-        """Of each value that says something, else -1; new names get theirs in order of row and place."""
-        if self._bound is None or self._bound[0] is not part.names:
-            slots = np.fromiter((self.slots.get(name, -1) for name in part.names), np.int64, len(part.names))
-            self._bound = (part.names, slots)
-        slots = self._bound[1]
-        tells = part.values != 0 if self.absent_is_zero else ~np.isnan(part.values)
-        found = np.where(tells, slots[part.indices], -1)
-        new = np.flatnonzero(tells & (found < 0))
-        if len(new) and len(self.names) < self.max_features:
-            columns, at = np.unique(part.indices[new], return_index=True)
-            columns = columns[np.argsort(at)][: self.max_features - len(self.names)]
-            had = len(self.names)
-            first = np.full(len(part.names), -1, dtype=np.int64)
-            first[part.indices[new[::-1]]] = rows[new[::-1]]
-            self._add_names([part.names[column] for column in columns.tolist()])
-            slots[columns] = np.arange(had, len(self.names))
-            if self.started:
-                self.first[had : len(self.names)] = self.rows + first[columns]
-            found = np.where(tells, slots[part.indices], -1)
-            new = np.flatnonzero(tells & (found < 0))
-        self.ignored += len(new)
-        return found
-
     def know_class(self, label: int) -> None:
         if label not in self.labels:
             at = int(np.searchsorted(self.labels, label))
@@ -335,20 +306,51 @@ class Counts:
             self.totals = np.insert(self.totals, at, 0)
             self.counts = np.insert(self.counts, at, 0, axis=1)
             self.nulls = np.insert(self.nulls, at, 0, axis=1)
+            self._seat()
 
-    def _add_names(self, names: list[str]) -> None:
+    def make_room_for_names(self, letters: int) -> None:
+        """For one more, of so many letters; for many, so that it is not to be done often."""
+        self.known.make_room(1, letters)
+        self._make_room()
+
+    def make_room_to_wait(self, values: int) -> None:
+        """For so many more, and one more row in the warm-up."""
+        waiting, rows = self.values_waiting, self.rows
+        if waiting + values > len(self._waiting.row):
+            room = max(waiting + values, 2 * len(self._waiting.row))
+            self._waiting = Waiting(*(grown(part, room) for part in self._waiting))
+        if not self.started and rows >= len(self._warm_labels):
+            self._warm_labels = grown(self._warm_labels, max(2 * rows, 8))
+        self._seat_waiting()
+
+    def _add_names(self, names: Sequence[str]) -> None:
         """None of them known."""
-        had, have = len(self.names), len(self.names) + len(names)
-        self.names += names
-        self.slots.update(zip(names, range(had, have), strict=True))
-        self.keys = np.concatenate((self.keys, feature_keys(names)))
-        if have > len(self.has_cuts):
-            self._make_room(max(have, 2 * len(self.has_cuts)) - len(self.has_cuts))
+        self.known.add(names)
+        self._make_room()
 
-    def _make_room(self, more: int) -> None:
+    def _make_room(self) -> None:
+        """For whatever names there is room for."""
         for name in ("has_cuts", "levels", "zero", "first", "cuts", "counts", "nulls"):
-            array = getattr(self, name)
-            setattr(self, name, np.concatenate((array, np.zeros((more, *array.shape[1:]), dtype=array.dtype))))
+            setattr(self, name, grown(getattr(self, name), self.known.room))
+        self._seat()
+
+    def _seat(self) -> None:
+        """Say in the line where everything is."""
+        line = self.line
+        self._class_at = np.full(256, -1, dtype=np.int8)
+        self._class_at[np.array(self.labels, dtype=np.int64) + 1] = np.arange(len(self.labels))
+        line["classes"], line["class_at"] = len(self.labels), place_of(self._class_at)
+        line["totals_at"] = place_of(self.totals)
+        for name in ("has_cuts", "cuts", "zero", "first", "counts", "nulls"):
+            line[f"{name}_at"] = place_of(getattr(self, name))
+        self._seat_waiting()
+
+    def _seat_waiting(self) -> None:
+        line, waiting = self.line, self._waiting
+        line["waiting_row_at"], line["waiting_slot_at"] = place_of(waiting.row), place_of(waiting.slot)
+        line["waiting_value_at"], line["waiting_label_at"] = place_of(waiting.value), place_of(waiting.label)
+        line["waiting_room"] = len(waiting.row)
+        line["warm_at"], line["warm_room"] = place_of(self._warm_labels), len(self._warm_labels)
 
     def _set_cuts(self, slots: Integers, cuts: NDArray[np.float64]) -> None:
         self.cuts[slots] = cuts
@@ -372,15 +374,3 @@ def unpacked(content: Sequence[Any]) -> Integers:
 
 def _bins_of_zero(cuts: NDArray[np.float64]) -> Integers:
     return np.asarray((cuts < 0).sum(axis=1), dtype=np.int64)
-
-
-def labelled_part(batch: InstanceBatch, start: int, stop: int) -> Part:
-    y = batch.y[start:stop]
-    low, high = batch.indptr[start], batch.indptr[stop]
-    indptr, indices, values = batch.indptr[start : stop + 1] - low, batch.indices[low:high], batch.values[low:high]
-    if (y != 0).all():
-        return Part(indptr, indices, values, y, batch.names)
-    lengths = np.diff(indptr)
-    kept = np.repeat(y != 0, lengths)
-    ends = np.concatenate(([0], np.cumsum(lengths[y != 0])))
-    return Part(ends, indices[kept], values[kept], y[y != 0], batch.names)

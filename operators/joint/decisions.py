@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, overload
+from collections.abc import Callable, Sequence
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sluiceway.operators.checks import numbers_of
 from sluiceway.operators.contract import Decision
 from sluiceway.operators.joint.policy import Policy
+from sluiceway.operators.kernels.joint.advancing import Decided
 
 NO_DECISION = Decision(0, (), (), 0.0)
 Fetch = Callable[[str], float | None]
@@ -32,17 +33,6 @@ def decide_one(policy: Policy, fetch: Fetch) -> Decision:
     return Decision(plan.labels[place], tuple(posterior.tolist()), plan.names[:asked], float(policy.spent[asked]))
 
 
-class Later(NamedTuple):
-    """Rows that are no instances but the label of an earlier one, whose features they have. By row of the batch."""
-
-    arrived: NDArray[np.bool_]
-    """Whether it is an instance; the rest is of those that are not."""
-    said: NDArray[np.int8]
-    """The label that was decided when the instance came, if that was with an earlier batch."""
-    row: NDArray[np.int64]
-    """The instance's row in this batch, or -1."""
-
-
 class Decisions(Sequence[Decision]):
     """One a row; rows before the first policy have none: label 0, and nothing looked at."""
 
@@ -55,27 +45,13 @@ class Decisions(Sequence[Decision]):
         self.cost: NDArray[np.float64] = np.zeros(rows)
         self._parts: list[tuple[int, int, Policy, NDArray[np.float64]]] = []
 
-    def put(self, start: int, policy: Policy, posterior: NDArray[np.float64]) -> None:
+    def take_in(self, start: int, policy: Policy, decided: Decided) -> None:
         """Rows from `start` were decided by this policy."""
-        self._parts.append((start, start + len(posterior), policy, posterior))
-
-    def said(self, later: Later | None, start: int, stop: int) -> NDArray[np.int8]:
-        """Of rows [start, stop), the label decided when the instance came; 0: none was."""
-        here = self.label[start:stop]
-        if later is None:
-            return here
-        row, said = later.row[start:stop], later.said[start:stop]
-        earlier = np.where(row >= 0, self.label[row], said)
-        return np.where(later.arrived[start:stop], here, earlier)
-
-    def parts(self) -> Iterator[tuple[int, int, tuple[int, ...], NDArray[np.float64]]]:
-        """All rows in order: from where to where, what the columns of the posterior are of (of nothing before there was
-        a policy), and the posterior."""
-        first = self._parts[0][0] if self._parts else len(self)
-        if first:
-            yield 0, first, (), np.zeros((first, 0))
-        for start, stop, policy, posterior in self._parts:
-            yield start, stop, policy.plan.labels, posterior
+        rows, classes = len(decided.label), len(policy.plan.labels)
+        here = slice(start, start + rows)
+        self.label[here], self.used[here] = decided.label, decided.used
+        self.missing[here], self.cost[here] = decided.missing, decided.cost
+        self._parts.append((start, start + rows, policy, decided.posterior.reshape(rows, classes)))
 
     def __len__(self) -> int:
         return len(self.label)

@@ -40,7 +40,7 @@ from sluiceway.operators.joint.policy import Vector
 from sluiceway.operators.joint.rules import by_interval, by_planes
 from sluiceway.operators.joint.sequential import SequentialClassifier
 from sluiceway.operators.kernels.joint.backups import back_up
-from sluiceway.operators.kernels.joint.deciding import decide_by_belief, decide_by_odds, posterior_of
+from sluiceway.operators.kernels.joint.deciding import posterior_of
 from sluiceway.operators.kernels.joint.stages import Stages, enough, take_in
 from sluiceway.operators.kernels.joint.walks import walk
 from sluiceway.operators.parameters import count, parameter
@@ -65,7 +65,7 @@ class Etana(SequentialClassifier):
     """
 
     NAME: ClassVar[str] = "etana"
-    KERNELS = (decide_by_odds, decide_by_belief, posterior_of, enough, take_in, walk, back_up)
+    KERNELS = (posterior_of, enough, take_in, walk, back_up)
 
     dependence: str = parameter(
         "how features depend on each other, given the class", '"none"', _independent, default="none"

@@ -38,7 +38,6 @@ from sluiceway.operators.joint.policy import Vector
 from sluiceway.operators.joint.rules import by_risk
 from sluiceway.operators.joint.sequential import SequentialClassifier
 from sluiceway.operators.kernels.joint.counting import count_pairs
-from sluiceway.operators.kernels.joint.deciding import decide_by_belief
 from sluiceway.operators.kernels.joint.stages import Stages, enough, take_in
 from sluiceway.operators.kernels.joint.walks import walk
 from sluiceway.operators.parameters import choice, count
@@ -55,7 +54,7 @@ class FEtana(SequentialClassifier):
     """
 
     NAME: ClassVar[str] = "f-etana"
-    KERNELS = (decide_by_belief, enough, take_in, walk, count_pairs)
+    KERNELS = (enough, take_in, walk, count_pairs)
     VARIANTS = ({}, {"dependence": "tree"})
 
     dependence: str = choice("how features depend on each other, given the class", "none", "tree", default="none")

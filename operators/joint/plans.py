@@ -7,7 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.operators.joint.counts import Counts, Integers, Waiting
+from sluiceway.operators.joint.counts import Counts, Waiting
+from sluiceway.operators.joint.names import Integers
 from sluiceway.operators.joint.policy import Plan, Vector
 from sluiceway.operators.joint.settings import Terms
 from sluiceway.operators.joint.tree import PairCounts, information
@@ -39,12 +40,10 @@ def first_pairs(
     slots = counts.all_slots()
     tables = counts.tables(slots)
     best = slots[_in_order(counts, terms, slots, information(tables), tables)[:candidates]]
-    pairs = PairCounts([counts.names[slot] for slot in best.tolist()], counts.bins)
-    candidate = np.full(len(counts.names), -1, dtype=np.int64)
-    candidate[best] = np.arange(len(best))
+    pairs = PairCounts(counts.known.spelt(best.tolist()), counts.bins)
     by_row = np.argsort(waiting.row, kind="stable")
     indptr = np.searchsorted(waiting.row[by_row], np.arange(len(labels) + 1))
-    pairs.count(indptr, candidate[waiting.slot[by_row]], waiting.value[by_row], labels, counts)
+    pairs.count(indptr, waiting.slot[by_row], waiting.value[by_row], labels, counts)
     return pairs
 
 
@@ -68,7 +67,7 @@ def _in_order(counts: Counts, terms: Terms, slots: Integers, worth: Vector, tabl
     worth = np.round(worth, _DIGITS)
     with np.errstate(divide="ignore", invalid="ignore"):
         worth = np.where(costs > 0, worth / costs, np.where(worth > 0, np.inf, 0.0))
-    return np.lexsort((counts.keys[slots], -np.where(constant, -1.0, worth)))
+    return np.lexsort((counts.known.keys[slots], -np.where(constant, -1.0, worth)))
 
 
 def _most(counts: Counts, terms: Terms, scale: float, slots: Integers) -> int:
@@ -81,7 +80,7 @@ def _most(counts: Counts, terms: Terms, scale: float, slots: Integers) -> int:
 
 
 def _costs(counts: Counts, terms: Terms, slots: Integers) -> Vector:
-    return np.array([terms.cost_of(counts.names[slot]) for slot in slots.tolist()], dtype=np.float64)
+    return np.array([terms.cost_of(name) for name in counts.known.spelt(slots.tolist())], dtype=np.float64)
 
 
 def _prior(counts: Counts) -> Vector:
@@ -93,6 +92,6 @@ def _planned(
 ) -> Plan:
     paid = _costs(counts, terms, slots)
     return Plan(
-        counts.rows, tuple(counts.labels), _prior(counts), tuple(counts.names[slot] for slot in slots.tolist()),
+        counts.rows, tuple(counts.labels), _prior(counts), tuple(counts.known.spelt(slots.tolist())),
         paid, paid * scale, counts.cuts[slots], counts.zero[slots], ancestor, tables,
     )  # fmt: skip

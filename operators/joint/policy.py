@@ -14,7 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sluiceway.compiling import as_argument
-from sluiceway.operators.kernels.joint.deciding import Outcome, Rows, decide_by_belief, decide_by_odds, posterior_of
+from sluiceway.operators.kernels.joint.advancing import Decided, Facts, Reach, decide, new_decided
+from sluiceway.operators.kernels.joint.binding import Bound
+from sluiceway.operators.kernels.joint.deciding import posterior_of
+from sluiceway.operators.kernels.joint.line import Line, new_line, place_of
 from sluiceway.operators.kernels.joint.stages import Stages, decided, enough, new_scratch, sum_to_one, take_in
 from sluiceway.schemas.batch import InstanceBatch
 
@@ -154,28 +157,50 @@ class Policy:
         return np.asarray(risk > enough - _ROUNDING)
 
     @cached_property
-    def _prior_odds(self) -> float:
+    def prior_odds(self) -> float:
         first, second = self.plan.prior
         return float(np.log(second) - np.log(first))
 
-    def decide(self, batch: InstanceBatch, start: int, stop: int, column: NDArray[np.int64], zero: bool) -> Outcome:
-        """Rows [start, stop), the features of a row in ascending order."""
-        count, stages = stop - start, self.stages
-        rows = Rows(as_argument(batch.indptr), as_argument(batch.indices), as_argument(batch.values), column, zero)
-        outcome = Outcome(
-            np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64),
-            np.zeros((count, len(self.plan.labels))),
+    def seat(self, line: Line, column: NDArray[np.int64]) -> list[NDArray[Any]]:
+        """Write into a model's line what rows are decided with; who keeps the line keeps these arrays too.
+
+        `column`: where each stage's feature is among the features of a row.
+        """
+        plan, stages = self.plan, self.stages
+        arrays = {
+            "column": column, "stage_cuts": stages.cuts, "stage_zero": stages.zero, "ancestor": stages.ancestor,
+            "tables": stages.tables, "low": stages.low, "high": stages.high, "odds": stages.odds, "risk": stages.risk,
+            "planes": stages.planes, "prior": stages.prior, "misclassification": stages.misclassification,
+            "spent": self.spent, "labels": np.array(plan.labels, dtype=np.int8),
+        }  # fmt: skip
+        kept = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+        for name, array in kept.items():
+            line[f"{name}_at"] = place_of(array)
+        line["horizon"], line["known"], line["befores"] = self.horizon, len(plan.labels), stages.tables.shape[1]
+        line["bins"], line["planes_a_stage"] = stages.tables.shape[2], stages.planes.shape[2]
+        line["by_odds"], line["prior_odds"] = len(stages.odds) > 0, self.prior_odds if len(stages.odds) else 0.0
+        line["zero_one"], line["decides"], line["seated"] = stages.zero_one, 1, 1
+        return [*kept.values()]
+
+    def decide(self, batch: InstanceBatch, column: NDArray[np.int64], *, absent_is_zero: bool) -> Decided:
+        """All rows, the features of a row in ascending order."""
+        rows, classes = len(batch), len(self.plan.labels)
+        line = new_line()
+        kept = self.seat(line, column)
+        line["absent_is_zero"], line["stop_at"] = absent_is_zero, 1
+        octets, longs = np.zeros(rows, dtype=np.int8), np.zeros(max(rows, 1), dtype=np.int64)
+        decided = new_decided(rows, classes)
+        decide(
+            np.array([place_of(line)]), longs[:1],
+            Reach(np.zeros(1, np.int64), np.zeros(1, np.int64), np.array([rows]), np.zeros(1, np.int8)),
+            Bound(as_argument(batch.indptr), as_argument(batch.indices), as_argument(batch.values), longs, longs),
+            Facts(octets, longs, octets, longs, octets, longs), decided, classes,
         )  # fmt: skip
-        if len(stages.odds):
-            decide_by_odds(rows, start, stop, self._prior_odds, stages, outcome)
-        else:
-            depends = stages.tables.shape[1] > 1
-            bins = np.zeros((count, self.horizon) if depends else (0, 0), dtype=np.int8)
-            decide_by_belief(rows, start, stop, stages, outcome, bins, new_scratch())
-        return outcome
+        del kept  # the kernel has read them
+        return decided
 
     def one_row(self) -> OddsRow | BeliefRow:
-        return OddsRow(self.stages, self._prior_odds) if len(self.stages.odds) else BeliefRow(self.stages)
+        return OddsRow(self.stages, self.prior_odds) if len(self.stages.odds) else BeliefRow(self.stages)
 
 
 class OddsRow:

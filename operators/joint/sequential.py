@@ -11,13 +11,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.compiling import is_compiled
+from sluiceway.compiling import as_argument, is_compiled
 from sluiceway.operators.checks import numbers_of, refuse_other_state
 from sluiceway.operators.contract import Decision, Selected
-from sluiceway.operators.joint.counts import Counts, labelled_part
-from sluiceway.operators.joint.decisions import NO_DECISION, Decisions, Fetch, Later, decide_one
+from sluiceway.operators.joint.counts import Counts
+from sluiceway.operators.joint.decisions import NO_DECISION, Decisions, Fetch, decide_one
+from sluiceway.operators.joint.names import Spelt
 from sluiceway.operators.joint.plans import first_pairs, plan_of
 from sluiceway.operators.joint.policy import Plan, Policy, Vector, in_order
+from sluiceway.operators.joint.poll import Poll
 from sluiceway.operators.joint.settings import (
     OTHERS,
     Binning,
@@ -29,8 +31,12 @@ from sluiceway.operators.joint.settings import (
     mistakes,
 )
 from sluiceway.operators.joint.tree import PairCounts
-from sluiceway.operators.joint.window import Window
+from sluiceway.operators.joint.window import FIELDS, Window
+from sluiceway.operators.kernels.joint import advancing, binding, naming
+from sluiceway.operators.kernels.joint.advancing import Facts
+from sluiceway.operators.kernels.joint.binding import Given
 from sluiceway.operators.kernels.joint.counting import count_values
+from sluiceway.operators.kernels.joint.line import new_line, place_of
 from sluiceway.operators.kernels.joint.stages import Stages
 from sluiceway.operators.kernels.keys import keys_of_blob
 from sluiceway.operators.kernels.sparse.sampling import explores
@@ -71,20 +77,23 @@ class SequentialClassifier(Parameters, ABC):
             misclassification=None if table is None else np.array(table),
             horizon=self.horizon,
         )
+        self.line = new_line()
+        """Where kernels find the model, and keep its numbers."""
         self._counts = Counts(
             bins=self.bins, binning=self.binning, absent=self.absent, max_features=self.max_features,
-            labels=self._terms.labels,
+            labels=self._terms.labels, line=self.line,
         )  # fmt: skip
         self._pairs: PairCounts | None = None
-        self._seen = 0
         self._scale = 1.0
         """What costs are multiplied by to keep to the budget."""
         self._policy: Policy | None = None
+        self._seated: list[NDArray[Any]] = []
+        """What the line says of the policy."""
         self._used: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
         """Rows decided by this policy, by the number of features used."""
-        self._now, self._last = Window(), Window()
+        self._last = Window()
         self._since: dict[str, int] = {}
-        self._column: tuple[tuple[str, ...], Policy, NDArray[np.int64]] | None = None
+        self._spelt: tuple[tuple[str, ...], Spelt] | None = None
 
     @property
     def _candidates(self) -> int:
@@ -97,7 +106,9 @@ class SequentialClassifier(Parameters, ABC):
 
     @classmethod
     def is_compiled(cls) -> bool:
-        kernels: tuple[Kernel, ...] = (*cls.KERNELS, count_values, explores, keys_of_blob)
+        naming_kernels = naming.enter_all, naming.find_all, naming.index_all
+        shared = binding.bind, advancing.decide, advancing.learn, count_values, explores, keys_of_blob
+        kernels: tuple[Kernel, ...] = (*cls.KERNELS, *naming_kernels, *shared)
         return all(map(is_compiled, kernels))
 
     @classmethod
@@ -108,12 +119,19 @@ class SequentialClassifier(Parameters, ABC):
                 for label in (*labels, *labels, 1):
                     model.learn_one({"0": float(label), "1": 1.0}, label)
                 model.classify_one({"0": 1.0})
+                model.classify(InstanceBatch.from_records([{"x": {"0": 1.0}}]))
                 model.wanted_features()
+                assert cls.from_state(model.state()).selected == model.selected
 
     @property
     def version(self) -> int:
         """How many labelled instances have been learnt."""
         return self._counts.rows
+
+    @property
+    def seen(self) -> int:
+        """How many instances there have been, unlabelled ones included."""
+        return int(self.line["seen"][0])
 
     @property
     def classes(self) -> tuple[int, ...]:
@@ -159,6 +177,11 @@ class SequentialClassifier(Parameters, ABC):
         return self.refit_every - (self.version - self.warm_up) % self.refit_every
 
     @property
+    def policy_is_due(self) -> bool:
+        """Whether one is made at this version, if it has not been yet."""
+        return self.version >= self.warm_up and (self.version - self.warm_up) % self.refit_every == 0
+
+    @property
     def selected(self) -> list[Selected]:
         """The features in use: the weight is the share of instances that used it, in the last window between policies.
 
@@ -186,7 +209,7 @@ class SequentialClassifier(Parameters, ABC):
         """What the next instance should carry, in the order of evaluation; None: all it has."""
         if self._policy is None:
             return None
-        if explores(self.seed, self._seen, self.explore):
+        if explores(self.seed, self.seen, self.explore):
             return None
         return list(self.reachable)
 
@@ -204,7 +227,13 @@ class SequentialClassifier(Parameters, ABC):
     def classify(self, batch: InstanceBatch) -> Decisions:
         """As `classify_one` for each row; NaN is null. Changes nothing."""
         decisions = Decisions(len(batch))
-        self._decide(in_order(batch), 0, len(batch), decisions)
+        policy = self._policy
+        if policy is None or not len(batch):
+            return decisions
+        places = dict(zip(batch.names, range(len(batch.names)), strict=True))
+        column = np.array([places.get(name, -1) for name in policy.plan.names], dtype=np.int64)
+        decided = policy.decide(in_order(batch), column, absent_is_zero=self._counts.absent_is_zero)
+        decisions.take_in(0, policy, decided)
         return decisions
 
     def learn_one(self, x: Mapping[str, float | None], y: int | bool) -> None:
@@ -236,54 +265,62 @@ class SequentialClassifier(Parameters, ABC):
         return decisions
 
     def advance(
-        self,
-        batch: InstanceBatch,
-        start: int,
-        stop: int,
-        decisions: Decisions,
-        *,
-        later: Later | None = None,
-        until_change: bool = False,
+        self, batch: InstanceBatch, start: int, stop: int, decisions: Decisions, *, until_change: bool = False
     ) -> int:
         """Prequential over rows [start, stop), decisions put at their rows; the next row to do.
 
-        `later` says which rows are no instances: what is decided of them counts for nothing. With `until_change` it
-        returns right after the first row with which a policy was made that found other features selected than the
-        policy before.
+        With `until_change` it returns right after the first row with which a policy was made that found other features
+        selected than the policy before.
         """
         if not 0 <= start <= stop <= len(batch):
             raise ValueError(f"rows [{start}, {stop}) are not rows of a batch of {len(batch)}")
         self._terms.check_labels(np.unique(batch.y[start:stop]).tolist())
-        ordered = in_order(batch)
         labelled = np.concatenate(([0], np.cumsum(batch.y[start:stop] != 0)))
         row = start
         while row < stop:
             until = labelled[row - start] + self.until_policy
             due = until <= labelled[-1]
             end = start + int(np.searchsorted(labelled, until)) if due else stop
-            self._decide(ordered, row, end, decisions)
-            self._note(batch.y, row, end, decisions, later)
-            if labelled[end - start] > labelled[row - start]:
-                part = labelled_part(batch, row, end)
-                self._counts.add(part)
-                if self._pairs:
-                    self._pairs.add(part, self._counts)
+            self._go(batch, row, end, decisions)
             row = end
-            if due and self._make_policy() and until_change:
+            if due and self.make_policy() and until_change:
                 return row
         return stop
+
+    def _go(self, batch: InstanceBatch, start: int, stop: int, decisions: Decisions) -> None:
+        """Rows that the policy there is decides."""
+        rows, policy = stop - start, self._policy
+        self.line["stop_at"] = self.version + rows + 1
+        low, high = int(batch.indptr[start]), int(batch.indptr[stop])
+        if self._spelt is None or self._spelt[0] != batch.names:
+            self._spelt = batch.names, Spelt.of(batch.names)
+        spelt, of = self._spelt[1], batch.indices[low:high]
+        given = Given(
+            spelt.text, batch.indptr[start : stop + 1] - low, spelt.address[of], spelt.key[of], spelt.at[of],
+            spelt.size[of], as_argument(batch.values[low:high]),
+        )  # fmt: skip
+        nothing, zeros = np.zeros(rows, dtype=np.int8), np.zeros(rows, dtype=np.int64)
+        facts = Facts(as_argument(batch.y[start:stop]), zeros, nothing, zeros, nothing, zeros)
+        poll = Poll(
+            np.array([place_of(self.line)]), lambda _: self, np.array((0, rows)), np.arange(rows), given, facts,
+            most_classes=len(policy.plan.labels) if policy else 0,
+        )  # fmt: skip
+        poll.advance()
+        if policy:
+            decisions.take_in(start, policy, poll.decided)
 
     def refit(self) -> None:
         """Make a policy now of all that has been learnt; in the warm-up, end it."""
         if not self._counts.rows:
             raise ValueError("nothing has been learnt yet")
-        self._make_policy()
+        self.make_policy()
 
     def fresh(self) -> Self:
         """A model with the same cuts that has learnt nothing: for another part of the data, to be merged."""
         made = type(self)(**self.params)
         made._counts = self._counts.fresh(self._terms.labels)
-        made._pairs = PairCounts(self._pairs.names, self.bins) if self._pairs else None
+        made.line = made._counts.line
+        made._take_pairs(PairCounts(self._pairs.names, self.bins) if self._pairs else None)
         return made
 
     def merge(self, other: Self) -> Self:
@@ -298,15 +335,15 @@ class SequentialClassifier(Parameters, ABC):
                 raise ValueError("a model in its warm-up has no cuts and cannot be merged")
         made = type(self)(**self.params)
         made._counts = self._counts.merged(other._counts)
-        made._seen = self._seen + other._seen
+        made.line = made._counts.line
+        made.line["seen"] = self.seen + other.seen
         made._scale = max(self._scale, other._scale)
         for one in (self, other):
             made._last.add(one._last)
             made._last.add(one._current())
         if self._pairs and other._pairs:
-            made._pairs = self._pairs.merged(other._pairs)
-        made._policy = made._new_policy()
-        made._used = np.zeros(made._policy.horizon + 1, dtype=np.int64)
+            made._take_pairs(self._pairs.merged(other._pairs))
+        made._decide_by(made._new_policy())
         made._since = dict.fromkeys(made._last.names(), made.version)
         return made
 
@@ -318,17 +355,21 @@ class SequentialClassifier(Parameters, ABC):
             "operator": self.NAME,
             "state_version": self.STATE_VERSION,
             "params": self.params,
-            "seen": self._seen,
+            "seen": self.seen,
             "scale": self._scale,
             "counts": self._counts.state(),
             "pairs": self._pairs.state() if self._pairs else None,
             "policy": self._policy.plan.state() if self._policy else None,
             "used": self._used.tolist(),
-            "now": self._now.state(),
+            "now": self._now().state(),
             "last": self._last.state(),
             "since": dict(self._since),
             **({"values": self.block()} if values else {}),
         }
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By its state: a copy of the line would lead to the arrays of this one."""
+        return type(self).from_state, (self.state(),)
 
     @property
     def values_waiting(self) -> int:
@@ -351,65 +392,61 @@ class SequentialClassifier(Parameters, ABC):
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         self._counts.restore(state["counts"])
-        self._pairs = PairCounts.from_state(state["pairs"], self.bins) if state["pairs"] else None
-        self._seen, self._scale = state["seen"], state["scale"]
-        self._policy = self._policy_of(Plan.from_state(state["policy"])) if state["policy"] else None
-        self._used = np.array(state["used"], dtype=np.int64)
-        self._now, self._last = Window.from_state(state["now"]), Window.from_state(state["last"])
+        self._take_pairs(PairCounts.from_state(state["pairs"], self.bins) if state["pairs"] else None)
+        self.line["seen"], self._scale = state["seen"], state["scale"]
+        if state["policy"]:
+            used = np.array(state["used"], dtype=np.int64)
+            self._decide_by(self._policy_of(Plan.from_state(state["policy"])), used)
+        for field in FIELDS:
+            self.line[f"window_{field}"] = state["now"][field]
+        self._last = Window.from_state(state["last"])
         self._since = dict(state["since"])
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
-    def _columns_of(self, names: tuple[str, ...], policy: Policy) -> NDArray[np.int64]:
-        if self._column is None or self._column[0] is not names or self._column[1] is not policy:
-            places = dict(zip(names, range(len(names)), strict=True))
-            column = np.array([places.get(name, -1) for name in policy.plan.names], dtype=np.int64)
-            self._column = names, policy, column
-        return self._column[2]
+    @property
+    def counts(self) -> Counts:
+        return self._counts
 
-    def _decide(self, batch: InstanceBatch, start: int, stop: int, decisions: Decisions) -> None:
-        policy = self._policy
-        if policy is None or start == stop:
-            return
-        column = self._columns_of(batch.names, policy)
-        outcome = policy.decide(batch, start, stop, column, self._counts.absent_is_zero)
-        decisions.label[start:stop] = np.array(policy.plan.labels, dtype=np.int8)[outcome.decided]
-        decisions.used[start:stop] = outcome.used
-        decisions.cost[start:stop] = policy.spent[outcome.used]
-        decisions.missing[start:stop] = outcome.missing
-        decisions.put(start, policy, outcome.posterior)
+    def know_class(self, label: int) -> None:
+        self._counts.know_class(label)
+        self._take_pairs(self._pairs)
 
-    def _note(
-        self, y: NDArray[np.int8], start: int, stop: int, decisions: Decisions, later: Later | None
-    ) -> None:
-        """Count what came of rows just decided."""
-        here = slice(start, stop) if later is None else start + np.flatnonzero(later.arrived[start:stop])
-        used = decisions.used[here]
-        self._seen += len(used)
-        if self._policy is None:
-            return
-        said = decisions.said(later, start, stop)
-        judged = (y[start:stop] != 0) & (said != 0)
-        self._used += np.bincount(used, minlength=len(self._used))
-        self._now.rows += len(used)
-        self._now.used += int(used.sum())
-        self._now.missing += int(decisions.missing[here].sum())
-        self._now.labelled += int(np.count_nonzero(judged))
-        self._now.right += int(np.count_nonzero(judged & (y[start:stop] == said)))
+    def _take_pairs(self, pairs: PairCounts | None) -> None:
+        self._pairs = pairs
+        if pairs:
+            pairs.seat(self._counts)
+
+    def _decide_by(self, policy: Policy, used: NDArray[np.int64] | None = None) -> None:
+        """From now on; a window begins, or goes on with what was used."""
+        self._policy = policy
+        self._used = np.zeros(policy.horizon + 1, dtype=np.int64) if used is None else used
+        line = self.line
+        line["decides"], line["seated"], line["horizon"], line["used_at"] = 1, 0, policy.horizon, place_of(self._used)
+        for field in FIELDS:
+            line[f"window_{field}"] = 0
+
+    def seat_policy(self) -> None:
+        """Write into the line what rows are decided with, if it is not there."""
+        if self._policy and not self.line["seated"][0]:
+            self._seated = self._policy.seat(self.line, self._counts.known.find(self._policy.plan.names))
+
+    def _now(self) -> Window:
+        """The window since the last policy was made, without the names of features."""
+        return Window.from_state({"by_name": {}} | {field: int(self.line[f"window_{field}"][0]) for field in FIELDS})
 
     def _current(self) -> Window:
         """The window since the last policy was made, with the features it used."""
-        window = Window()
-        window.add(self._now)
+        window = self._now()
         if self._policy:
-            deeper = self._now.rows - np.cumsum(self._used)
+            deeper = window.rows - np.cumsum(self._used)
             window.by_name.update(dict(zip(self._policy.plan.names, deeper.tolist(), strict=False)))
         return window
 
     def _window(self) -> Window:
         return self._last if self._last.rows else self._current()
 
-    def _make_policy(self) -> bool:
+    def make_policy(self) -> bool:
         """Whether other features are selected than before."""
         budget, started = self.budget, self._counts.started
         window = self._current()
@@ -419,11 +456,9 @@ class SequentialClassifier(Parameters, ABC):
                 self._scale *= min(max(window.used / window.rows / budget, 0.25), 4.0)
         waiting, labels = self._counts.make_cuts()
         if not started and self._candidates:
-            self._pairs = first_pairs(self._counts, self._terms, self._candidates, waiting, labels)
+            self._take_pairs(first_pairs(self._counts, self._terms, self._candidates, waiting, labels))
         had = self.policy_version
-        self._policy = self._new_policy()
-        self._used = np.zeros(self._policy.horizon + 1, dtype=np.int64)
-        self._now = Window()
+        self._decide_by(self._new_policy())
         names = self._last.names()
         changed = set(names) != self._since.keys()
         self._since = {name: self._since.get(name, had) for name in names}

@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sluiceway.compiling import as_argument
-from sluiceway.operators.joint.counts import Counts, Integers, Part, packed, unpacked
+from sluiceway.operators.joint.counts import Counts, packed, unpacked
+from sluiceway.operators.joint.names import Integers
 from sluiceway.operators.kernels.joint.counting import count_pairs
+from sluiceway.operators.kernels.joint.line import place_of
 
 Vector = NDArray[np.float64]
 
@@ -28,27 +30,38 @@ class PairCounts:
         few = len(self.names)
         self.labels: list[int] = []
         self.pairs: Integers = np.zeros((0, few * (few - 1) // 2, bins, bins), dtype=np.int64)
-        self._of: dict[str, int] = {name: c for c, name in enumerate(self.names)}
-        self._bound: tuple[tuple[str, ...], Integers] | None = None
 
-    def add(self, part: Part, counts: Counts) -> None:
-        if self._bound is None or self._bound[0] is not part.names:
-            candidates = np.array([self._of.get(name, -1) for name in part.names], dtype=np.int64)
-            self._bound = part.names, candidates
-        self.count(part.indptr, self._bound[1][part.indices], part.values, part.y, counts)
-
-    def count(
-        self, indptr: Integers, candidates: Integers, values: Vector, y: NDArray[np.int8], counts: Counts
-    ) -> None:
-        """Rows: of each value the candidate it belongs to, or -1."""
+    def count(self, indptr: Integers, slots: Integers, values: Vector, y: NDArray[np.int8], counts: Counts) -> None:
+        """Labelled rows, by slots of features."""
         self.know(counts.labels)
-        slots = self.slots(counts)
-        absent = counts.zero[slots] if counts.absent_is_zero else np.full(len(slots), -1)
+        own = self.slots(counts)
         count_pairs(
-            as_argument(np.ascontiguousarray(indptr)), candidates, as_argument(np.ascontiguousarray(values)),
-            np.searchsorted(self.labels, y), counts.cuts[slots], absent.astype(np.int8), self.pairs,
-            np.zeros(len(slots), dtype=np.int8),
+            as_argument(indptr), slots.astype(np.int32), as_argument(values), np.searchsorted(self.labels, y),
+            self._candidates(counts, own), counts.cuts[own], self._absent(counts, own),
+            np.zeros(len(own), dtype=np.int8), self.pairs,
         )  # fmt: skip
+
+    def seat(self, counts: Counts) -> None:
+        """Have kernels count the rows that the counts' line is given, from now on."""
+        self.know(counts.labels)
+        own, line = self.slots(counts), counts.line
+        absent = np.concatenate((self._absent(counts, own), np.zeros(len(own), dtype=np.int8)))
+        candidates, cuts = self._candidates(counts, own), counts.cuts[own]
+        self._seated = candidates, cuts, absent
+        line["candidates"], line["candidate_slots"] = len(own), len(counts.known)
+        line["pairs_at"] = place_of(self.pairs)
+        line["candidate_at"], line["candidate_cuts_at"] = place_of(candidates), place_of(cuts)
+        line["candidate_absent_at"] = place_of(absent)
+
+    def _candidates(self, counts: Counts, own: Integers) -> Integers:
+        """By slot, -1: none."""
+        candidate = np.full(len(counts.known), -1, dtype=np.int64)
+        candidate[own] = np.arange(len(own))
+        return candidate
+
+    def _absent(self, counts: Counts, own: Integers) -> NDArray[np.int8]:
+        """The bin of each candidate where it is not in a row."""
+        return (counts.zero[own] if counts.absent_is_zero else np.full(len(own), -1)).astype(np.int8)
 
     def know(self, labels: Sequence[int]) -> None:
         for label in labels:
@@ -58,7 +71,7 @@ class PairCounts:
                 self.pairs = np.insert(self.pairs, at, 0, axis=0)
 
     def slots(self, counts: Counts) -> Integers:
-        return np.array([counts.slots[name] for name in self.names], dtype=np.int64)
+        return counts.known.find(self.names)
 
     def together(self, a: int, b: int) -> Integers:
         """[class, bin of a, bin of b]"""

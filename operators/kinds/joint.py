@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from sluiceway.errors import SettingsError
+from sluiceway.operators.joint.sequential import SequentialClassifier
 from sluiceway.operators.kinds.kind import AnyDecoder, Kind, Plan, waiting
-from sluiceway.operators.stages.joint_stream import JointStreamConfig, balanced, blocks_of, confusion_of, ranked
+from sluiceway.operators.stages.joint_lane import JointLaneConfig
+from sluiceway.operators.stages.joint_stream import balanced, blocks_of, confusion_of, ranked
 from sluiceway.operators.stages.stored_model import StoredModel, model_of
 from sluiceway.schemas.refusal import NamedBy
 from sluiceway.schemas.state import StreamState
 
 
 class Joints(Kind):
-    """An object for each stream."""
+    """All streams of a lane in one compiled call a poll."""
 
     name = "joint"
     does = "learns from instances, and decides each by as few features as it needs"
@@ -27,6 +29,10 @@ class Joints(Kind):
     obeys = "decisions"
 
     def refuse_unfit(self, plan: Plan) -> None:
+        if not issubclass(plan.cls, SequentialClassifier):
+            raise SettingsError(
+                f"operator {plan.operator!r} runs in no flow: its class is not made of SequentialClassifier"
+            )
         super().refuse_unfit(plan)
         params = plan.new().params
         if plan.scale != "none":
@@ -42,13 +48,16 @@ class Joints(Kind):
                 f' set would take for zeros: set absent = "missing"'
             )
 
+    def tell(self, lane: Any, polls: Callable[..., None], streams: Callable[..., None]) -> None:
+        lane.observe = streams
+
     def decoder(self, plan: Plan, lanes: int, named_by: NamedBy) -> AnyDecoder:
         return self._instances(
             plan, lanes, named_by, keep_zeros=plan.new().params["absent"] == "missing", keep_nulls=True
         )
 
-    def streams(self, plan: Plan, max_snapshot_bytes: int | None = None) -> JointStreamConfig:
-        return JointStreamConfig(
+    def streams(self, plan: Plan, max_snapshot_bytes: int | None = None) -> JointLaneConfig:
+        return JointLaneConfig(
             flow=plan.flow,
             operator=plan.operator,
             emit=plan.emit,
@@ -63,7 +72,7 @@ class Joints(Kind):
 
     def stored_model(self, cls: type[Any], belongs_to: Mapping[str, Any], state: StreamState) -> StoredModel:
         operator = cls.from_state(state.head["model"], blocks_of(state).values())
-        found = model_of(operator, state.head["seen"])
+        found = model_of(operator, operator.seen)
         confusion = confusion_of(state.head, len(belongs_to["classes"] or (-1, 1)))
         wrong = int(confusion.sum() - confusion.trace())
         return found._replace(

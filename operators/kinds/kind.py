@@ -160,9 +160,8 @@ class Kind(ABC):
         """What flows of its operators can read, and the settings that this needs."""
         return [(self.reads, {})]
 
-    def tell(self, lane: Any, polls: Callable[..., None], streams: Callable[..., None]) -> None:
+    def tell(self, lane: Any, polls: Callable[..., None], streams: Callable[..., None]) -> None:  # noqa: B027 (as below)
         """Have a lane tell what its predictions are judged by: `polls` of its polls, or `streams` of each stream."""
-        lane.observe = streams
 
     def share(self, lane: Any, rows: Any) -> None:  # noqa: B027 (most kinds have nothing to share)
         """Have a lane take what others that are fed the same polls have worked out (`stages.shared_rows`)."""

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
+from sluiceway.operators.kernels.dense.loop import dense_loop
+from sluiceway.operators.kernels.dense.weights_by_name import score_by_name, selected_now
 from sluiceway.operators.kernels.sparse.slots import Rows
 from sluiceway.operators.learners.dense import DenseLearner
+
+
+def by_name_loop(name: str, learn: Callable[..., bool]) -> Callable[..., int]:
+    """Such a learner's loop: all but what a labelled row changes is the same."""
+    return dense_loop(name, score_by_name, learn, selected_now)
 
 
 class ByNameLearner(DenseLearner):

@@ -38,7 +38,7 @@ def learns_from(default: Trigger) -> Any:
 
 
 class DenseLearner(LinearLearner):
-    """A `Learner` with as many non-zero weights as features; an algorithm adds `_learn_rows`."""
+    """A `Learner` with as many non-zero weights as features; an algorithm adds `rule` and a kernel."""
 
     k: int | None = count("select so many features, those with the largest weights", default=None)
     keep: float | None = positive(
@@ -143,10 +143,13 @@ class DenseLearner(LinearLearner):
     def _learn_rows(self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool) -> int:
         row: int = type(self).KERNEL(
             rows, start, stop, self._model, self._dense, scores, until_change, self._top, self._keep, self.max_features,
-            *self.kernel_params(),
+            self.rule(),
         )  # fmt: skip
         return row
 
     @abstractmethod
-    def kernel_params(self) -> tuple[float, ...]:
-        """The hyper-parameters that the kernel takes, in its order."""
+    def rule(self) -> Any:
+        """What the kernel must know of the hyper-parameters: a named tuple.
+
+        All have `untouched_above`: a labelled row with y f above it changes no weight.
+        """

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,8 @@ from sluiceway.operators.kernels.dense.lazy_thresholds import (
     take_over,
     weights_thresholded,
 )
-from sluiceway.operators.kernels.dense.storage import Dense, change_hands, is_stale, leave_out_newcomers
+from sluiceway.operators.kernels.dense.loop import dense_loop
+from sluiceway.operators.kernels.dense.storage import Dense, change_hands, is_stale
 from sluiceway.operators.kernels.sparse.slots import Model, Rows, bounded
 from sluiceway.operators.learners.dense import MARGINS, DenseLearner, Trigger, learns_from
 from sluiceway.operators.parameters import choice, from_zero, positive
@@ -81,30 +82,23 @@ def add_row(rows: Rows, row: int, m: Model, d: Dense, step: float, least: float)
         change_hands(m, d, entering, vacant)
 
 
+class Rule(NamedTuple):
+    untouched_above: float
+    margin: float
+    eta: float
+    lam: float
+    falling: bool
+
+
 @kernel
-def learn_rows(
-    rows: Rows, start: int, stop: int, m: Model, d: Dense, scores: NDArray[np.float64], until_change: bool,
-    k: int, keep: float, limit: int, margin: float, eta: float, lam: float, falling: bool,
-) -> int:  # fmt: skip
-    before = selected_thresholded(m, d, k, keep) if until_change else np.uint64(0)
-    for row in range(start, stop):
-        f = score_thresholded(rows, row, m, d)
-        scores[row] = f
-        y = rows.y[row]
-        if y == 0:
-            continue
-        m.head[0].version += 1
-        step = eta / math.sqrt(m.head[0].version) if falling else eta
-        make_room(rows, row, m, d, limit)
-        leave_out_newcomers(rows, row, m, d, limit - m.head[0].counted)
-        if y * f <= margin:
-            add_row(rows, row, m, d, step * y, step * lam)
-        m.head[0].shrunk += step * lam
-        if is_stale(m):
-            bring_all_up(m, d)
-        if until_change and selected_thresholded(m, d, k, keep) != before:
-            return row + 1
-    return stop
+def learn(rows: Rows, row: int, m: Model, d: Dense, y: int, f: float, rule: Rule) -> bool:
+    step = rule.eta / math.sqrt(m.head[0].version) if rule.falling else rule.eta
+    if y * f <= rule.margin:
+        add_row(rows, row, m, d, step * y, step * rule.lam)
+    m.head[0].shrunk += step * rule.lam
+    if is_stale(m):
+        bring_all_up(m, d)
+    return True
 
 
 class FOBOS(DenseLearner):
@@ -117,7 +111,7 @@ class FOBOS(DenseLearner):
     """
 
     NAME: ClassVar[str] = "fobos"
-    KERNEL = learn_rows
+    KERNEL = dense_loop("fobos", score_thresholded, learn, selected_thresholded, make_room)
     STATE_VERSION: ClassVar[int] = 2
 
     eta: float = positive("step", default=1.0)
@@ -130,8 +124,8 @@ class FOBOS(DenseLearner):
         if not math.isfinite(self.eta * self.lam * 2.0**31):
             raise ValueError(f"eta * lam must be a number far below {self.eta * self.lam!r}")
 
-    def kernel_params(self) -> tuple[float, ...]:
-        return MARGINS[self.trigger], self.eta, self.lam, self.schedule == "sqrt"
+    def rule(self) -> Rule:
+        return Rule(math.inf, MARGINS[self.trigger], self.eta, self.lam, self.schedule == "sqrt")
 
     def state(self) -> dict[str, Any]:
         hand, counted = self._model.head[["hand", "counted"]].item()

@@ -18,39 +18,32 @@ Environments", SDM 2009.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-import numpy as np
-from numpy.typing import NDArray
+import math
+from typing import ClassVar, NamedTuple
 
 from sluiceway.compiling import kernel
-from sluiceway.operators.kernels.dense.storage import Dense, leave_out_newcomers
-from sluiceway.operators.kernels.dense.weights_by_name import add_row, score_by_name, selected_now, shrink
+from sluiceway.operators.kernels.dense.storage import Dense
+from sluiceway.operators.kernels.dense.weights_by_name import add_row, shrink
 from sluiceway.operators.kernels.sparse.slots import Model, Rows
-from sluiceway.operators.learners.by_name import ByNameLearner
+from sluiceway.operators.learners.by_name import ByNameLearner, by_name_loop
 from sluiceway.operators.parameters import from_zero, positive
 
 
+class Rule(NamedTuple):
+    untouched_above: float
+    eta: float
+    shrinking: float
+    rho: float
+
+
 @kernel
-def learn_rows(
-    rows: Rows, start: int, stop: int, m: Model, d: Dense, scores: NDArray[np.float64], until_change: bool,
-    k: int, keep: float, limit: int, eta: float, shrinking: float, rho: float,
-) -> int:  # fmt: skip
-    before = selected_now(m, d, k, keep) if until_change else np.uint64(0)
-    for row in range(start, stop):
-        f = score_by_name(rows, row, m, d)
-        scores[row] = f
-        y = rows.y[row]
-        if y == 0:
-            continue
-        m.head[0].version += 1
-        leave_out_newcomers(rows, row, m, d, limit - m.head[0].active)
-        if y * f <= rho:  # (1 - ηλ)(w + η y x/(1 - ηλ)): slots may move when weights are shrunk, so the row comes first
-            add_row(rows, row, m, d, eta * y / shrinking, 1.0)
-        shrink(m, d, shrinking)
-        if until_change and selected_now(m, d, k, keep) != before:
-            return row + 1
-    return stop
+def learn(rows: Rows, row: int, m: Model, d: Dense, y: int, f: float, rule: Rule) -> bool:
+    if (
+        y * f <= rule.rho
+    ):  # (1 - ηλ)(w + η y x/(1 - ηλ)): slots may move when weights are shrunk, so the row comes first
+        add_row(rows, row, m, d, rule.eta * y / rule.shrinking, 1.0)
+    shrink(m, d, rule.shrinking)
+    return True
 
 
 class NORMA(ByNameLearner):
@@ -64,7 +57,7 @@ class NORMA(ByNameLearner):
     """
 
     NAME: ClassVar[str] = "norma"
-    KERNEL = learn_rows
+    KERNEL = by_name_loop("norma", learn)
 
     eta: float = positive("step", default=0.1)
     lam: float = from_zero("eta * lam is what weights lose at each labelled instance", default=0.001)
@@ -75,5 +68,5 @@ class NORMA(ByNameLearner):
         if self.eta * self.lam >= 1:
             raise ValueError(f"eta * lam must be below 1, not {self.eta * self.lam!r}")
 
-    def kernel_params(self) -> tuple[float, ...]:
-        return self.eta, 1.0 - self.eta * self.lam, self.rho
+    def rule(self) -> Rule:
+        return Rule(math.inf, self.eta, 1.0 - self.eta * self.lam, self.rho)

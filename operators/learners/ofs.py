@@ -39,25 +39,32 @@ def learn_rows(
     k: int, eta: float, radius: float, shrink: float,
 ) -> int:  # fmt: skip
     for row in range(start, stop):
-        f = score_row(rows, row, m)
-        scores[row] = f
-        y = rows.y[row]
-        if y == 0:
-            continue
-        m.head[0].version += 1
-        entrants = 0
-        if y * f <= 1.0:
-            if shrink != 1.0:
-                scale(m, 0, shrink)
-            entrants = step_row(rows, row, m, eta * y)
-            project(m, entrants, radius)
-        elif shrink != 1.0:
-            scale(m, 0, shrink)
-        else:
-            continue
-        if truncate(m, entrants, k) and until_change:
+        scores[row] = score_row(rows, row, m)
+        if learn_scored_row(rows, row, m, scores[row], k, eta, radius, shrink) and until_change:
             return row + 1
     return stop
+
+
+@kernel
+def learn_scored_row(
+    rows: Rows, row: int, m: Model, f: float, k: int, eta: float, radius: float, shrink: float
+) -> bool:
+    """After the row was scored; whether the set of features with a weight changed."""
+    y = rows.y[row]
+    if y == 0:
+        return False
+    m.head[0].version += 1
+    entrants = 0
+    if y * f <= 1.0:
+        if shrink != 1.0:
+            scale(m, 0, shrink)
+        entrants = step_row(rows, row, m, eta * y)
+        project(m, entrants, radius)
+    elif shrink != 1.0:
+        scale(m, 0, shrink)
+    else:
+        return False
+    return truncate(m, entrants, k)
 
 
 class OFS(LinearLearner):

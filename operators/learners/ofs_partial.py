@@ -25,7 +25,7 @@ takes the steps of OFS on what it sees, x̂ = x over C.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,15 +47,24 @@ from sluiceway.operators.learners.partial import PartialLearner
 from sluiceway.operators.parameters import choice, positive
 
 
+class Rule(NamedTuple):
+    always: bool
+    """Whether features are drawn for every instance."""
+    epsilon: float
+    eta: float
+    radius: float
+    margin: float
+
+
 @kernel
 def learn_rows(
     rows: Rows, start: int, stop: int, m: Model, scores: NDArray[np.float64], until_change: bool,
     seen: Features, limit: int, sample: Sample, k: int, seed: int,
-    always: bool, epsilon: float, eta: float, radius: float, margin: float,
+    rule: Rule,
 ) -> int:  # fmt: skip
     for row in range(start, stop):
         t, d = m.head[0].version + 1, m.head[0].features
-        if always or explores(seed, t, epsilon):
+        if rule.always or explores(seed, t, rule.epsilon):
             choose(sample, seed, t, k, d)
             f = score_sampled(rows, row, m, seen, sample)
         else:
@@ -68,15 +77,15 @@ def learn_rows(
             return ~row
         m.head[0].version = t
         look(rows, row, m, seen, limit)
-        if y * f > margin or d == 0:
+        if y * f > rule.margin or d == 0:
             continue
-        step = eta * y
-        if always:
+        step = rule.eta * y
+        if rule.always:
             entrants = step_row(rows, row, m, step, step)
         else:
-            chance = epsilon * min(k / d, 1.0)
-            entrants = step_row(rows, row, m, step / (chance + 1.0 - epsilon), step / chance)
-        project(m, entrants, radius)
+            chance = rule.epsilon * min(k / d, 1.0)
+            entrants = step_row(rows, row, m, step / (chance + 1.0 - rule.epsilon), step / chance)
+        project(m, entrants, rule.radius)
         if truncate(m, entrants, k) and until_change:
             return row + 1
     return stop
@@ -106,12 +115,8 @@ class OFSPartial(PartialLearner):
         "greedy", "random", default="greedy",
     )  # fmt: skip
 
-    def _explores(self) -> bool:
-        return self.input == "random" or explores(self.seed, self.version + 1, self.epsilon)
+    def explores(self, instance: int) -> bool:
+        return self.input == "random" or explores(self.seed, instance, self.epsilon)
 
-    def _learn_counted(self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool) -> int:
-        return learn_rows(
-            rows, start, stop, self._model, scores, until_change,
-            self._seen, self.max_features, self._sample, self.k, self.seed,
-            self.input == "random", self.epsilon, self.eta, self.radius, float(self.margin),
-        )  # fmt: skip
+    def rule(self) -> Rule:
+        return Rule(self.input == "random", self.epsilon, self.eta, self.radius, float(self.margin))

@@ -20,45 +20,32 @@ Dynamic Environments", SDM 2009.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import ClassVar, NamedTuple
 
 from sluiceway.compiling import kernel
-from sluiceway.operators.kernels.dense.storage import Dense, leave_out_newcomers
-from sluiceway.operators.kernels.dense.weights_by_name import score_by_name, selected_now, spread_row
+from sluiceway.operators.kernels.dense.storage import Dense
+from sluiceway.operators.kernels.dense.weights_by_name import spread_row
 from sluiceway.operators.kernels.sparse.passive_step import square_row, step_size
 from sluiceway.operators.kernels.sparse.slots import Model, Rows, bounded
-from sluiceway.operators.learners.by_name import ByNameLearner
+from sluiceway.operators.learners.by_name import ByNameLearner, by_name_loop
 from sluiceway.operators.learners.dense import MARGINS, Trigger, learns_from
 from sluiceway.operators.parameters import choice, positive
 
 
+class Rule(NamedTuple):
+    untouched_above: float
+    variant: int
+    C: float
+
+
 @kernel
-def learn_rows(
-    rows: Rows, start: int, stop: int, m: Model, d: Dense, scores: NDArray[np.float64], until_change: bool,
-    k: int, keep: float, limit: int, margin: float, variant: int, C: float,
-) -> int:  # fmt: skip
-    before = selected_now(m, d, k, keep) if until_change else np.uint64(0)
-    for row in range(start, stop):
-        f = score_by_name(rows, row, m, d)
-        scores[row] = f
-        y = rows.y[row]
-        if y == 0:
-            continue
-        m.head[0].version += 1
-        leave_out_newcomers(rows, row, m, d, limit - m.head[0].active)
-        if y * f > margin:
-            continue
-        squares, inverse = square_row(rows, row, m)
-        if squares == 0.0:
-            continue
-        tau = step_size(1.0 - y * f, squares, inverse, variant, C)
-        spread_row(rows, row, m, d, bounded(tau * y), inverse)
-        if until_change and selected_now(m, d, k, keep) != before:
-            return row + 1
-    return stop
+def learn(rows: Rows, row: int, m: Model, d: Dense, y: int, f: float, rule: Rule) -> bool:
+    squares, inverse = square_row(rows, row, m)
+    if squares == 0.0:
+        return False
+    tau = step_size(1.0 - y * f, squares, inverse, rule.variant, rule.C)
+    spread_row(rows, row, m, d, bounded(tau * y), inverse)
+    return True
 
 
 class PA(ByNameLearner):
@@ -73,11 +60,11 @@ class PA(ByNameLearner):
     """
 
     NAME: ClassVar[str] = "pa"
-    KERNEL = learn_rows
+    KERNEL = by_name_loop("pa", learn)
 
     variant: int = choice("whole steps, PA-I: steps of at most C, or PA-II: steps damped by C", 0, 1, 2, default=0)
     C: float = positive("how aggressive a step may be; not used by variant 0", default=1.0)
     trigger: Trigger = learns_from("error")
 
-    def kernel_params(self) -> tuple[float, ...]:
-        return MARGINS[self.trigger], self.variant, self.C
+    def rule(self) -> Rule:
+        return Rule(MARGINS[self.trigger], self.variant, self.C)

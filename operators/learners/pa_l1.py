@@ -23,20 +23,19 @@ the largest margin: β on the feature with the largest |x_i| (of equal ones the 
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sluiceway.compiling import allocating_kernel, kernel
 from sluiceway.operators.kernels.dense.lazy_thresholds import soft
+from sluiceway.operators.kernels.dense.loop import dense_loop
 from sluiceway.operators.kernels.dense.selection import fingerprint
 from sluiceway.operators.kernels.dense.storage import (
     Dense,
     change_hands,
     give_up_zeros,
     know_keys,
-    leave_out_newcomers,
     score_by_slot,
 )
 from sluiceway.operators.kernels.numbers.l1_ball import nearest
@@ -114,26 +113,15 @@ def selected_now(m: Model, d: Dense, k: int, keep: float) -> np.uint64:
     return fingerprint(m.weight, m.key, m.head[0].active, k, keep, m.ordering)
 
 
+class Rule(NamedTuple):
+    untouched_above: float
+    beta: float
+
+
 @kernel
-def learn_rows(
-    rows: Rows, start: int, stop: int, m: Model, d: Dense, scores: NDArray[np.float64], until_change: bool,
-    k: int, keep: float, limit: int, margin: float, beta: float,
-) -> int:  # fmt: skip
-    before = selected_now(m, d, k, keep) if until_change else np.uint64(0)
-    for row in range(start, stop):
-        f = score_by_slot(rows, row, m, d)
-        scores[row] = f
-        y = rows.y[row]
-        if y == 0:
-            continue
-        m.head[0].version += 1
-        leave_out_newcomers(rows, row, m, d, limit - m.head[0].active)
-        if y * f > margin:
-            continue
-        step(rows, row, m, d, y, beta)
-        if until_change and selected_now(m, d, k, keep) != before:
-            return row + 1
-    return stop
+def learn(rows: Rows, row: int, m: Model, d: Dense, y: int, f: float, rule: Rule) -> bool:
+    step(rows, row, m, d, y, rule.beta)
+    return True
 
 
 class PAL1(DenseLearner):
@@ -147,10 +135,10 @@ class PAL1(DenseLearner):
     """
 
     NAME: ClassVar[str] = "pa-l1"
-    KERNEL = learn_rows
+    KERNEL = dense_loop("pa_l1", score_by_slot, learn, selected_now)
 
     beta: float = positive("radius of the L1 ball that weights are kept in", default=100.0)
     trigger: Trigger = learns_from("error")
 
-    def kernel_params(self) -> tuple[float, ...]:
-        return MARGINS[self.trigger], self.beta
+    def rule(self) -> Rule:
+        return Rule(MARGINS[self.trigger], self.beta)

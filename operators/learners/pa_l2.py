@@ -25,48 +25,52 @@ the largest margin, β y x/‖x‖: everything else is forgotten, so take β abo
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sluiceway.compiling import kernel
-from sluiceway.operators.kernels.dense.storage import Dense, give_up_zeros, is_stale, leave_out_newcomers
+from sluiceway.operators.kernels.dense.storage import Dense, give_up_zeros, is_stale
 from sluiceway.operators.kernels.dense.weights_by_name import (
     add_row,
-    score_by_name,
-    selected_now,
     shrink,
     to_names,
     to_slots,
 )
 from sluiceway.operators.kernels.sparse.passive_step import square_row
 from sluiceway.operators.kernels.sparse.slots import Model, Rows, bounded
-from sluiceway.operators.learners.by_name import ByNameLearner
+from sluiceway.operators.learners.by_name import ByNameLearner, by_name_loop
 from sluiceway.operators.learners.dense import MARGINS, Trigger, learns_from
 from sluiceway.operators.parameters import positive
 
 
+class Rule(NamedTuple):
+    untouched_above: float
+    beta: float
+
+
 @kernel
-def step(
-    rows: Rows, row: int, m: Model, d: Dense, score: float, squares: float, inverse: float, y: int, beta: float
-) -> None:
+def learn(rows: Rows, row: int, m: Model, d: Dense, y: int, f: float, rule: Rule) -> bool:
+    squares, inverse = square_row(rows, row, m)
+    if squares == 0.0:
+        return False
     length = math.sqrt(squares) / inverse
-    along = score / length  # the part of w in the direction of x
+    along = f / length  # the part of w in the direction of x
     across = max(m.head[0].squares - along * along, 0.0)
-    reach = beta * beta - (1.0 / length) * (1.0 / length)
+    reach = rule.beta * rule.beta - (1.0 / length) * (1.0 / length)
     Z = max(1.0, math.sqrt(across / reach)) if reach > 0.0 else np.inf
     if math.isinf(Z):
-        _turn(rows, row, m, d, y * beta / math.sqrt(squares), inverse)
-        return
-    tau = (Z - y * score) / squares
+        _turn(rows, row, m, d, y * rule.beta / math.sqrt(squares), inverse)
+        return True
+    tau = (Z - y * f) / squares
     add_row(rows, row, m, d, tau * y, inverse)
     m.head[0].squares = bounded(across + (1.0 / length) * (1.0 / length))
     if Z > 1.0:
-        m.head[0].squares = bounded(beta * beta)
+        m.head[0].squares = bounded(rule.beta * rule.beta)
         shrink(m, d, 1.0 / Z)
     if is_stale(m):
         m.head[0].squares = sum_squares(m, d)
+    return True
 
 
 @kernel
@@ -104,31 +108,6 @@ def sum_squares(m: Model, d: Dense) -> float:
     return bounded(squares)
 
 
-@kernel
-def learn_rows(
-    rows: Rows, start: int, stop: int, m: Model, d: Dense, scores: NDArray[np.float64], until_change: bool,
-    k: int, keep: float, limit: int, margin: float, beta: float,
-) -> int:  # fmt: skip
-    before = selected_now(m, d, k, keep) if until_change else np.uint64(0)
-    for row in range(start, stop):
-        f = score_by_name(rows, row, m, d)
-        scores[row] = f
-        y = rows.y[row]
-        if y == 0:
-            continue
-        m.head[0].version += 1
-        leave_out_newcomers(rows, row, m, d, limit - m.head[0].active)
-        if y * f > margin:
-            continue
-        squares, inverse = square_row(rows, row, m)
-        if squares == 0.0:
-            continue
-        step(rows, row, m, d, f, squares, inverse, y, beta)
-        if until_change and selected_now(m, d, k, keep) != before:
-            return row + 1
-    return stop
-
-
 class PAL2(ByNameLearner):
     """Passive-aggressive steps that end inside a ball of radius `beta`.
 
@@ -140,10 +119,10 @@ class PAL2(ByNameLearner):
     """
 
     NAME: ClassVar[str] = "pa-l2"
-    KERNEL = learn_rows
+    KERNEL = by_name_loop("pa_l2", learn)
 
     beta: float = positive("radius of the ball that weights are kept in", default=10.0)
     trigger: Trigger = learns_from("error")
 
-    def kernel_params(self) -> tuple[float, ...]:
-        return MARGINS[self.trigger], self.beta
+    def rule(self) -> Rule:
+        return Rule(MARGINS[self.trigger], self.beta)

@@ -18,46 +18,32 @@ Shen, Dietterich: "A Family of Large Margin Linear Classifiers and Its Applicati
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import ClassVar, NamedTuple
 
 from sluiceway.compiling import kernel
-from sluiceway.operators.kernels.dense.storage import Dense, leave_out_newcomers
-from sluiceway.operators.kernels.dense.weights_by_name import add_row, score_by_name, selected_now, shrink
+from sluiceway.operators.kernels.dense.storage import Dense
+from sluiceway.operators.kernels.dense.weights_by_name import add_row, shrink
 from sluiceway.operators.kernels.sparse.passive_step import square_row
 from sluiceway.operators.kernels.sparse.slots import Model, Rows
-from sluiceway.operators.learners.by_name import ByNameLearner
+from sluiceway.operators.learners.by_name import ByNameLearner, by_name_loop
 from sluiceway.operators.learners.dense import MARGINS, Trigger, learns_from
 from sluiceway.operators.parameters import from_zero
 
 
+class Rule(NamedTuple):
+    untouched_above: float
+    alpha: float
+
+
 @kernel
-def learn_rows(
-    rows: Rows, start: int, stop: int, m: Model, d: Dense, scores: NDArray[np.float64], until_change: bool,
-    k: int, keep: float, limit: int, margin: float, alpha: float,
-) -> int:  # fmt: skip
-    before = selected_now(m, d, k, keep) if until_change else np.uint64(0)
-    for row in range(start, stop):
-        f = score_by_name(rows, row, m, d)
-        scores[row] = f
-        y = rows.y[row]
-        if y == 0:
-            continue
-        m.head[0].version += 1
-        leave_out_newcomers(rows, row, m, d, limit - m.head[0].active)
-        if y * f > margin:
-            continue
-        squares, inverse = square_row(rows, row, m)
-        if squares == 0.0:
-            continue
-        tau = (1.0 + alpha - y * f) / squares
-        add_row(rows, row, m, d, tau * y, inverse)
-        shrink(m, d, 1.0 / (1.0 + alpha))
-        if until_change and selected_now(m, d, k, keep) != before:
-            return row + 1
-    return stop
+def learn(rows: Rows, row: int, m: Model, d: Dense, y: int, f: float, rule: Rule) -> bool:
+    squares, inverse = square_row(rows, row, m)
+    if squares == 0.0:
+        return False
+    tau = (1.0 + rule.alpha - y * f) / squares
+    add_row(rows, row, m, d, tau * y, inverse)
+    shrink(m, d, 1.0 / (1.0 + rule.alpha))
+    return True
 
 
 class PAObjective(ByNameLearner):
@@ -71,10 +57,10 @@ class PAObjective(ByNameLearner):
     """
 
     NAME: ClassVar[str] = "pa-objective"
-    KERNEL = learn_rows
+    KERNEL = by_name_loop("pa_objective", learn)
 
     alpha: float = from_zero("how much weights are shrunk at each step; with 0 it is `pa`", default=0.01)
     trigger: Trigger = learns_from("error")
 
-    def kernel_params(self) -> tuple[float, ...]:
-        return MARGINS[self.trigger], self.alpha
+    def rule(self) -> Rule:
+        return Rule(MARGINS[self.trigger], self.alpha)

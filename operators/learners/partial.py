@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sluiceway.compiling import is_compiled
 from sluiceway.operators.kernels.keys import feature_keys
 from sluiceway.operators.kernels.sparse.sampling import choose, explores, new_sample
+from sluiceway.operators.kernels.sparse.slots import Rows
 from sluiceway.operators.learners.counting import CountingLearner
 from sluiceway.operators.parameters import count, random_seed
 
@@ -28,8 +30,19 @@ class PartialLearner(CountingLearner):
         self._sample = new_sample(self.k, 0)
 
     @abstractmethod
-    def _explores(self) -> bool:
-        """Whether the coming instance is asked for a random set of features, not for those that have a weight."""
+    def explores(self, instance: int) -> bool:
+        """Whether that instance is asked for a random set of features, not for those that have a weight."""
+
+    @abstractmethod
+    def rule(self) -> Any:
+        """What the kernel must know of the other hyper-parameters: a named tuple."""
+
+    def _learn_counted(self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool) -> int:
+        row: int = type(self).KERNEL(
+            rows, start, stop, self._model, scores, until_change,
+            self._seen, self.max_features, self._sample, self.k, self.seed, self.rule(),
+        )  # fmt: skip
+        return row
 
     @classmethod
     def is_compiled(cls) -> bool:
@@ -48,7 +61,7 @@ class PartialLearner(CountingLearner):
         They hold until the next labelled instance. Features that nobody has sent yet cannot be wanted: a producer that
         sends only these must send an instance whole when it has new ones.
         """
-        if not self._explores():
+        if not self.explores(self.version + 1):
             return [feature for feature, _, _ in self.selected]
         self._settle_features()
         choose(self._sample, self.seed, self.version + 1, self.k, len(self._features))
@@ -69,7 +82,7 @@ class PartialLearner(CountingLearner):
     def _weight_in(self, slot: int) -> float:
         version, chosen = self._asked
         if version != self.version + 1:
-            chosen = frozenset(self.wanted_features()) if self._explores() else None
+            chosen = frozenset(self.wanted_features()) if self.explores(self.version + 1) else None
             self._asked = self.version + 1, chosen
         return super()._weight_in(slot) if chosen is None or self._names[slot] in chosen else 0.0
 

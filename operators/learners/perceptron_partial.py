@@ -18,7 +18,7 @@ Wang, Zhao, Hoi, Jin: "Online Feature Selection and Its Applications", IEEE TKDE
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,10 +33,15 @@ from sluiceway.operators.learners.partial import PartialLearner
 from sluiceway.operators.parameters import choice
 
 
+class Rule(NamedTuple):
+    at_random: bool
+    """Whether the weights that are kept are drawn too."""
+
+
 @kernel
 def learn_rows(
     rows: Rows, start: int, stop: int, m: Model, scores: NDArray[np.float64], until_change: bool,
-    seen: Features, limit: int, sample: Sample, k: int, seed: int, at_random: bool,
+    seen: Features, limit: int, sample: Sample, k: int, seed: int, rule: Rule,
 ) -> int:  # fmt: skip
     for row in range(start, stop):
         t, d = m.head[0].version + 1, m.head[0].features
@@ -53,7 +58,7 @@ def learn_rows(
         if y * f > 0.0:
             continue
         entrants = step_row(rows, row, m, float(y), float(y))
-        if at_random:
+        if rule.at_random:
             if d > k:
                 thin_out(m, entrants, k, d, seed)
             changed = settle(m, entrants)
@@ -81,11 +86,8 @@ class PerceptronPartial(PartialLearner):
 
     selection: str = choice("which k weights are kept", "largest", "random", default="largest")
 
-    def _explores(self) -> bool:
+    def explores(self, instance: int) -> bool:
         return True
 
-    def _learn_counted(self, rows: Rows, start: int, stop: int, scores: NDArray[np.float64], until_change: bool) -> int:
-        return learn_rows(
-            rows, start, stop, self._model, scores, until_change,
-            self._seen, self.max_features, self._sample, self.k, self.seed, self.selection == "random",
-        )  # fmt: skip
+    def rule(self) -> Rule:
+        return Rule(self.selection == "random")

@@ -34,18 +34,22 @@ def learn_rows(
     rows: Rows, start: int, stop: int, m: Model, scores: NDArray[np.float64], until_change: bool, k: int
 ) -> int:
     for row in range(start, stop):
-        f = score_row(rows, row, m)
-        scores[row] = f
-        y = rows.y[row]
-        if y == 0:
-            continue
-        m.head[0].version += 1
-        if y * f > 0.0:
-            continue
-        entrants = step_row(rows, row, m, float(y))
-        if truncate(m, entrants, k) and until_change:
+        scores[row] = score_row(rows, row, m)
+        if learn_scored_row(rows, row, m, scores[row], k) and until_change:
             return row + 1
     return stop
+
+
+@kernel
+def learn_scored_row(rows: Rows, row: int, m: Model, f: float, k: int) -> bool:
+    """After the row was scored; whether the set of features with a weight changed."""
+    y = rows.y[row]
+    if y == 0:
+        return False
+    m.head[0].version += 1
+    if y * f > 0.0:
+        return False
+    return truncate(m, step_row(rows, row, m, float(y)), k)
 
 
 class PerceptronTruncated(LinearLearner):

@@ -185,7 +185,7 @@ class BankLane:
         elif self.shared is not None and self._config.scale == "l2":
             units = self.shared.units(columns)
             bank.scaled, columns = units is None, units or columns
-        learnt, mistakes = self._judged(touched)
+        learnt, mistakes = self._judged(touched) if self.shared is None else (0, 0)
         poll = bank.poll(columns, models, special, None if self.shared is None else self.shared.needs(columns))
         scores = bank.new_scores(len(columns))
         row = 0
@@ -196,8 +196,9 @@ class BankLane:
                 output.selections.append(self._due_snapshot(int(models[row - 1]), offset, position, row))
         judged = bank.judged(scores)
         self._later.scored(judged)
-        now_learnt, now_mistakes = self._judged(touched)
-        output.learnt, output.mistakes = now_learnt - learnt, now_mistakes - mistakes
+        if self.shared is None:  # else nobody asks for these counts
+            now_learnt, now_mistakes = self._judged(touched)
+            output.learnt, output.mistakes = now_learnt - learnt, now_mistakes - mistakes
         if self.observe is not None:
             self.observe(joined, judged)
         if self._config.predictions:

@@ -1,12 +1,14 @@
-"""One lane: the streams of one input partition, their models kept apart, their output put back into input order."""
+"""One lane: the streams of one input partition, their models kept apart."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Generic, TypeVar
 
 from sluiceway.errors import FlowError
 from sluiceway.operators.stages.pending import explained
-from sluiceway.operators.stages.streams import AnyStream, Judged, Memory, StreamMaker
+from sluiceway.operators.stages.streams import AnyStream, Finishing, Memory, StreamMaker
 from sluiceway.schemas import encode
 from sluiceway.schemas.asleep import Asleep, AsleepInMemory
 from sluiceway.schemas.lane import DeadLetter, LaneBatch, LaneOutput, OutRecord
@@ -16,22 +18,24 @@ _AT_ONCE = 64
 """Streams that are woken at once where all are gone through."""
 
 
-class Lane:
-    """All streams of one partition. `changes` is about those touched since, and of each about what has changed."""
+Stream = TypeVar("Stream", bound=Finishing)
 
-    def __init__(self, maker: StreamMaker, topic: str) -> None:
+
+class LaneOfObjects(ABC, Generic[Stream]):
+    """All streams of one partition, an object each. `changes` is about those touched since, and of each about what has
+    changed."""
+
+    def __init__(self, maker: StreamMaker[Stream], topic: str) -> None:
         self._maker = maker
         self._topic = topic
         self._position: int | None = None
-        self._streams: dict[str, AnyStream] = {}
+        self._streams: dict[str, Stream] = {}
         """Those that are awake: all that have been touched."""
         self._births: dict[str, int] = {}
         """Of these."""
         self._asleep: Asleep = AsleepInMemory({})
         self._next_birth = 0
         self._touched: set[str] = set()
-        self.observe: Callable[[str, Judged], None] | None = None
-        """Told of what a stream's decisions were judged by, if somebody wants to know."""
 
     def restore(self, position: int | None, asleep: Asleep, memory: Memory | None = None) -> None:
         """Go on from what a store holds; of a lane that has done nothing yet."""
@@ -56,32 +60,17 @@ class Lane:
                 f" the lane's store does not fit its input, nothing was learnt from it"
             )
         output = LaneOutput(batch.lane, batch.start, batch.stop, batch.end)
-        dead = list(batch.dead_letters)
-        predictions: list[OutRecord] = []
-        streams = batch.streams if batch.columns is None else batch.columns.batches()
-        for name, rows in streams:
-            given = self._touch(name, batch.lane).process(rows, batch.raw)
-            output.instances += len(rows) - len(given.dead_letters)
-            output.selections += given.snapshots
-            predictions += given.predictions
-            output.verdicts += given.verdicts
-            output.requests += given.requests
-            output.learnt += given.learnt
-            output.mistakes += given.mistakes
-            dead += [explained(letter, batch) for letter in given.dead_letters]
-            if self.observe is not None:
-                for judged in given.judged:
-                    self.observe(name, judged)
-        if len(streams) > 1:
-            for records in (output.selections, predictions, output.verdicts, output.requests):
-                records.sort(key=_offset)
-        output.predictions = predictions
+        dead = batch.dead_letters + [explained(letter, batch) for letter in self._learn(batch, output)]
         dead.sort(key=_offset)
         output.dead_letters = [encode.dead_letter(letter, self._topic, batch.lane) for letter in dead]
         if batch.end:
             output.finals = self._finals(batch)
         self._position = batch.stop
         return output
+
+    @abstractmethod
+    def _learn(self, batch: LaneBatch, output: LaneOutput) -> list[DeadLetter]:
+        """Go through a poll; the records that are refused."""
 
     def changes(self) -> list[StoredChange]:
         """What a commit has to write: all that has changed since the last call, in order of birth."""
@@ -92,14 +81,17 @@ class Lane:
     def stream_state(self, name: str) -> StreamState | None:
         """One stream's whole state, as the store has it if nothing has touched it; None if there is no such stream."""
         if name in self._streams:
-            return self._streams[name].state()
+            return self._state(name)
         stored = self._asleep.find([name]).get(name)
         return None if stored is None else unpack_stream(stored)
 
+    @abstractmethod
+    def _state(self, name: str) -> StreamState:
+        """Of a stream that is awake, the whole."""
+
+    @abstractmethod
     def _change(self, name: str) -> StoredChange:
-        head, added, dropped = self._streams[name].changes()
-        pieces = {number: pack(piece, PIECE) for number, piece in added.items()}
-        return StoredChange(name, self._births[name], pack(head), pieces, dropped)
+        """Of a stream that has been touched."""
 
     def _by_birth(self, names: Iterable[str]) -> list[str]:
         return sorted(names, key=self._births.__getitem__)
@@ -121,7 +113,7 @@ class Lane:
                     self._touched.add(name)
         return finals
 
-    def _touch(self, name: str, lane: int) -> AnyStream:
+    def _touch(self, name: str, lane: int) -> Stream:
         stream = self._streams.get(name)
         if stream is None:
             stored = self._asleep.find([name]).get(name)
@@ -129,22 +121,51 @@ class Lane:
                 stream = self._restored(name, lane, stored)
                 self._wake(name, stream, stored.birth)
             else:
-                stream = self._streams[name] = self._maker.new(name, lane)
-                self._births[name] = self._next_birth
+                stream = self._maker.new(name, lane)
+                self._enrol(name, stream, self._next_birth)
                 self._next_birth += 1
         self._touched.add(name)
         return stream
 
-    def _wake(self, name: str, stream: AnyStream, birth: int) -> None:
+    def _enrol(self, name: str, stream: Stream, birth: int) -> None:
         self._streams[name] = stream
         self._births[name] = birth
+
+    def _wake(self, name: str, stream: Stream, birth: int) -> None:
+        self._enrol(name, stream, birth)
         self._asleep.woke([name])
 
-    def _restored(self, name: str, lane: int, stored: StoredStream) -> AnyStream:
+    def _restored(self, name: str, lane: int, stored: StoredStream) -> Stream:
         try:
             return self._maker.restore(name, lane, unpack_stream(stored))
         except Exception as problem:  # there is no end to what damaged content can lead to
             raise damaged(lane, name, problem) from problem
+
+
+class Lane(LaneOfObjects[AnyStream]):
+    """Of streams that go through their instances one after the other, their output put back into input order."""
+
+    def _learn(self, batch: LaneBatch, output: LaneOutput) -> list[DeadLetter]:
+        dead: list[DeadLetter] = []
+        streams = batch.streams if batch.columns is None else batch.columns.batches()
+        for name, rows in streams:
+            given = self._touch(name, batch.lane).process(rows, batch.raw)
+            output.instances += len(rows) - len(given.dead_letters)
+            output.selections += given.snapshots
+            output.verdicts += given.verdicts
+            dead += given.dead_letters
+        if len(streams) > 1:
+            for records in (output.selections, output.verdicts):
+                records.sort(key=_offset)
+        return dead
+
+    def _state(self, name: str) -> StreamState:
+        return self._streams[name].state()
+
+    def _change(self, name: str) -> StoredChange:
+        head, added, dropped = self._streams[name].changes()
+        pieces = {number: pack(piece, PIECE) for number, piece in added.items()}
+        return StoredChange(name, self._births[name], pack(head), pieces, dropped)
 
 
 def damaged(lane: int, stream: str, problem: Exception) -> FlowError:

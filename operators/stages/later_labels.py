@@ -180,6 +180,10 @@ class LaterLabels:
             self._streams[model] = _OfStream(Pieces(next_piece), {one.id: one for one in waiting})
             self.size += sum(one.size for one in waiting)
 
+    def numbering(self, model: int, next_piece: int) -> Pieces:
+        """What numbers all pieces of the stream's state, for those that are no instances; `changes` tells of them."""
+        return self._streams.setdefault(model, _OfStream(Pieces(next_piece))).pieces
+
     def forget(self, model: int) -> None:
         """A stream that goes to sleep; its changes have been told."""
         stream = self._streams.pop(model, None)

@@ -3,27 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, Protocol, TypeVar
 
 from sluiceway.schemas.asleep import Asleep
 from sluiceway.schemas.lane import DeadLetter, LaneBatch, LaneOutput, OutRecord, RawRecords
 from sluiceway.schemas.state import StoredChange, StreamChange, StreamState
-
-
-class Judged(NamedTuple):
-    """Labels that came for instances which had been decided: an entry each, in the order of the labels."""
-
-    offset: NDArray[np.int64]
-    """Of the record with the label."""
-    ts: NDArray[np.int64]
-    y: NDArray[np.int8]
-    said: NDArray[np.int8]
-    used: NDArray[np.float64]
-    """Features looked at to decide; NaN if that is not known any more."""
-    cost: NDArray[np.float64]
 
 
 @dataclass(slots=True)
@@ -31,26 +15,22 @@ class StreamOutput:
     """What one batch of one stream gave."""
 
     snapshots: list[OutRecord]
-    predictions: list[OutRecord] = field(default_factory=list)
     verdicts: list[OutRecord] = field(default_factory=list)
-    requests: list[OutRecord] = field(default_factory=list)
     dead_letters: list[DeadLetter] = field(default_factory=list)
-    learnt: int = 0
-    """Labelled instances that had been predicted."""
-    mistakes: int = 0
-    """Of these, how many had been predicted wrongly."""
-    judged: list[Judged] = field(default_factory=list)
-    """What operators that decide were judged by."""
 
 
-class AnyStream(Protocol):
-    """One operator and its stages."""
-
-    def process(self, batch: Any, raw: RawRecords) -> StreamOutput:
-        """Learn from a batch; `raw` has the bytes of the records that may still be refused here."""
+class Finishing(Protocol):
+    """One operator and its stages, as far as every lane has to know."""
 
     def final(self, position: int) -> OutRecord | None:
         """The snapshot at the end of bounded input, unless this version has one already; None changes nothing."""
+
+
+class AnyStream(Finishing, Protocol):
+    """One that goes through its instances by itself."""
+
+    def process(self, batch: Any, raw: RawRecords) -> StreamOutput:
+        """Learn from a batch; `raw` has the bytes of the records that may still be refused here."""
 
     def state(self) -> StreamState:
         """The whole state. It follows from the input alone: how often `changes` was asked for does not show."""
@@ -62,12 +42,15 @@ class AnyStream(Protocol):
         """
 
 
-class StreamMaker(Protocol):
+Stream = TypeVar("Stream", bound=Finishing, covariant=True)
+
+
+class StreamMaker(Protocol[Stream]):
     """Makes the streams of a flow, new ones and those of a checkpoint."""
 
-    def new(self, name: str, lane: int) -> AnyStream: ...
+    def new(self, name: str, lane: int) -> Stream: ...
 
-    def restore(self, name: str, lane: int, state: StreamState) -> AnyStream:
+    def restore(self, name: str, lane: int, state: StreamState) -> Stream:
         """`ValueError` (or whatever damaged content leads to) if the state cannot be used."""
 
 

@@ -10,8 +10,9 @@ compiled as a part of it (`sluiceway.kernel_parts`).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import FunctionType
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -27,7 +28,7 @@ R = TypeVar("R")
 def _digest_of_kernels() -> str:
     here = Path(__file__).parent
     sources = sorted(source for folder in ("operators", "schemas") for source in (here / folder).rglob("*.py"))
-    contents = (source.read_bytes() for source in [*sources, here / "compiling.py", here / "kernel_parts.py"])
+    contents = (source.read_bytes() for source in [*sources, here / "compiling.py", *sorted(here.glob("kernel_*.py"))])
     return hashlib.sha256(b"".join(content for content in contents if _compiles(content))).hexdigest()
 
 
@@ -73,6 +74,19 @@ def estimating_kernel(function: Callable[P, R]) -> Callable[P, R]:
     return _compiled(function, {"_nrt": False, "fastmath": {"reassoc", "contract"}})
 
 
+def filled_in(template: Callable[P, R], name: str, parts: Mapping[str, Callable[..., Any]]) -> Callable[P, R]:
+    """The function of that name which the template becomes when these of its module's names mean other functions.
+
+    For loops that differ in what they call. Handed over as an argument, or closed over, a compiled function could not
+    be kept on disk.
+    """
+    given: Any = template
+    made: Any = FunctionType(given.__code__, {**given.__globals__, **parts}, name)
+    made.__qualname__ = name  # by which it is kept
+    filled: Callable[P, R] = made
+    return filled
+
+
 part = kernel
 """The same: nothing tells a part of kernels from a kernel but who calls it."""
 
@@ -82,6 +96,7 @@ class _Kernel(CPUDispatcher):  # type: ignore[misc]  # numba has no types
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any], compiler: type[KernelCompiler]) -> None:
         options = {"nogil": True, "nopython": True, "boundscheck": None, "fastmath": False, **options}
+        options["no_cfunc_wrapper"] = True  # nobody calls it from C
         super().__init__(function, targetoptions=options, pipeline_class=compiler)
         self._inside = Part(function, options)
 

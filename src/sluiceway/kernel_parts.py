@@ -16,9 +16,22 @@ from numba import _dynfunc, config, types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher
+from numba.core.typed_passes import IRLegalization, NativeLowering, NopythonRewrites
+from numba.core.untyped_passes import InlineClosureLikes, MakeFunctionToJitFunction, WithLifting
+
+import sluiceway.kernel_arrays
+import sluiceway.kernel_operations  # noqa: F401 - both are for Numba to find
+from sluiceway.kernel_calls import calling
+from sluiceway.kernel_lowering import KernelLowering, PartLowering
 
 
-class _PartLibrary(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
+class _Library(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
+    def _optimize_functions(self, module: Any) -> None:
+        """Not one by one: all are optimised where they are linked."""
+        module.data_layout = self._codegen._data_layout  # noqa: SLF001
+
+
+class _PartLibrary(_Library):
     """A translated function, and which others it calls; nothing of it can be called from Python."""
 
     def finalize(self) -> None:
@@ -35,14 +48,11 @@ class _PartLibrary(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
         functions = self._final_module.functions
         return [function.name for function in functions if not function.is_declaration]
 
-    def _optimize_functions(self, module: Any) -> None:
-        module.data_layout = self._codegen._data_layout  # noqa: SLF001
-
     def _get_module_for_linking(self) -> Any:
         return self._final_module
 
 
-class _KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
+class _KernelLibrary(_Library):
     """A kernel with everything that it calls, directly or not."""
 
     level = config.OPT
@@ -83,10 +93,15 @@ cross the end of another; a compiler makes hundreds of thousands of those. In he
 behind that of a call which says that it needs very much."""
 
 
+_NOT_NEEDED = {WithLifting, InlineClosureLikes, MakeFunctionToJitFunction, NopythonRewrites}
+"""For code with contexts, functions within functions, or arithmetic of whole arrays, and kernels have none of it."""
+
+
 class KernelCompiler(Compiler):  # type: ignore[misc]
     """Compiles a kernel that Python calls."""
 
     library: type[Any] = _KernelLibrary
+    lowering: type[Any] = KernelLowering
 
     def compile_extra(self, function: Callable[..., Any]) -> Any:
         collecting = gc.isenabled()
@@ -99,7 +114,15 @@ class KernelCompiler(Compiler):  # type: ignore[misc]
 
     def define_pipelines(self) -> Any:
         self.state.library = self._library(self.library)
-        return super().define_pipelines()
+        pipelines = super().define_pipelines()
+        counted = self.state.flags.nrt
+        for pipeline in pipelines:
+            steps = [(step, what) for step, what in pipeline.passes if step not in _NOT_NEEDED]
+            if not counted:  # nothing is done where a variable ends, so where that is need not be found out
+                steps = [(step, what) for step, what in steps if step is not IRLegalization]
+                steps = [(self.lowering if step is NativeLowering else step, what) for step, what in steps]
+            pipeline.passes = steps
+        return pipelines
 
     def _library(self, kind: type[Any]) -> Any:
         library = kind(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
@@ -117,6 +140,7 @@ class PartCompiler(KernelCompiler):
     """Compiles what kernels call."""
 
     library = _PartLibrary
+    lowering = PartLowering
 
     def define_pipelines(self) -> Any:
         pipelines = super().define_pipelines()
@@ -130,7 +154,11 @@ class PartCompiler(KernelCompiler):
         described, name = result.fndesc, result.fndesc.qualname
         # Numba knows a compiled function by an object of Python, which here leads nowhere
         known_by = _dynfunc.make_function(described.lookup_module(), name, "", 0, result.environment, (result.library,))
-        self.state.targetctx.insert_user_function(known_by, described, [result.library])
+        if self.state.flags.nrt:
+            self.state.targetctx.insert_user_function(known_by, described, [result.library])
+        else:
+            call = calling(described, (result.library,), result.library.can_fail)
+            self.state.targetctx.insert_func_defn([(call, known_by, described.argtypes)])
         return result._replace(entry_point=known_by)
 
 

@@ -203,6 +203,19 @@ def test_killed_while_a_file_is_read(
         assert (done.code, sentence in done.sentence) == (2, True), done
 
 
+def test_begun_by_a_version_that_kept_other_files(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as plans said nothing of the files' form."""
+    call = calling(capsys, monkeypatch)
+    arguments = ("backtest", "flow.toml", "--out", "out")
+    assert call(*arguments).code == 0
+    plan = place / "out" / "plan.json"
+    plan.write_text(json.dumps({name: part for name, part in json.loads(plan.read_text()).items() if name != "format"}))
+    done = call(*arguments, "--resume")
+    assert (done.code, "was begun by another version of this program" in done.sentence) == (2, True), done
+
+
 def test_asked_to_stop_while_a_file_is_read_or_judged(place: Path) -> None:
     """And gone on with; what the results say of their making is what it takes to repeat them."""
     rows = [record for record in instances(300) if isinstance(record.get("y"), int) and "x" in record]

@@ -12,12 +12,14 @@ import orjson
 import pytest
 from numpy.typing import NDArray
 
-from sluiceway.backtest.differences import bootstrap, differences, holm
-from sluiceway.backtest.judgements import JUDGED, load
+from sluiceway.backtest.differences import Difference, bootstrap, differences, holm
+from sluiceway.backtest.judgements import JUDGED
 from sluiceway.backtest.measures import Verdicts
+from sluiceway.backtest.replay import labels_of
 from sluiceway.backtest.run import backtest
+from sluiceway.backtest.said import said_by
 from sluiceway.backtest.selections import Timeline, half_life, nogueira, steadiness
-from sluiceway.backtest.variant_lane import folder_of, judgements_of
+from sluiceway.backtest.variant_lane import folder_of
 from sluiceway.errors import SettingsError
 from sluiceway.flows.run import run
 from sluiceway.flows.settings import Settings
@@ -191,8 +193,8 @@ def test_labels_come_late_as_in_river(tmp_path: Path) -> None:
                 expected.append((y, scores[i]))
                 model.learn_one(x, y)
         results = backtest(file, label_delay=label_delay, out=tmp_path / f"out-{label_delay}")
-        own = load(judgements_of(folder_of(results.folder, 0), 0))
-        assert list(zip(own["y"].tolist(), own["score"].tolist(), strict=True)) == expected
+        [own] = said_by([folder_of(results.folder, 0)], [labels_of(results.folder, 0)], [1])
+        assert list(zip(own.labels.y.tolist(), own.score.tolist(), strict=True)) == expected
 
 
 def test_stability_by_hand() -> None:
@@ -302,6 +304,10 @@ def test_how_long_features_stay() -> None:
     assert found["ever_selected"] == 4
 
 
+def compared(rows: Sequence[NDArray[Any]], errors: Sequence[float | None], best: int) -> list[Difference]:
+    return differences([Verdicts.of(own).judged for own in rows], errors, best)
+
+
 def test_differences_between_variants() -> None:
     rng = np.random.default_rng(5)
     y = rng.choice([-1, 1], 4_000)
@@ -310,7 +316,7 @@ def test_differences_between_variants() -> None:
     bad = judged(y.tolist(), np.where(rng.random(4_000) < 0.8, y, -y).tolist())
     errors = [summary(rows)["error"] for rows in (good, alike, bad)]
     best = min((0, 1), key=lambda number: errors[number] or 0)
-    found = {difference.variant: difference for difference in differences([good, alike, bad], errors, best)}
+    found = {difference.variant: difference for difference in compared([good, alike, bad], errors, best)}
     assert not found[2].chance
     assert found[2].low < found[2].error < found[2].high
     assert found[1 - best].chance
@@ -331,7 +337,7 @@ def test_probabilities_are_raised_for_the_number_of_comparisons() -> None:
     y = rng.choice([-1, 1], 900)
     rows = [judged(y.tolist(), np.where(rng.random(900) < p, y, -y).tolist()) for p in (0.80, 0.78, 0.77, 0.74)]
     errors = [summary(own)["error"] for own in rows]
-    found = sorted(differences(rows, errors, 0), key=lambda difference: difference.p)
+    found = sorted(compared(rows, errors, 0), key=lambda difference: difference.p)
     assert found[0].holm == pytest.approx(min(3 * found[0].p, 1))
     assert found[1].holm == pytest.approx(max(found[0].holm, min(2 * found[1].p, 1)))
     assert found[2].holm == pytest.approx(max(found[1].holm, found[2].p))
@@ -346,7 +352,7 @@ def test_streams_as_observations(streams: int, p: float | None) -> None:
     worse = np.where(at < stream + 1, -1.0, 1.0)
     ones = np.ones(len(stream))
     rows = [judged([1] * len(stream), score.tolist(), stream.tolist()) for score in (ones, worse)]
-    [found] = differences(rows, [summary(own)["error"] for own in rows], 0)
+    [found] = compared(rows, [summary(own)["error"] for own in rows], 0)
     assert found.wilcoxon == (None if p is None else pytest.approx(p))
 
 

@@ -34,16 +34,16 @@ DEATHS = {
 CLUSTER_EVERY = 20
 FAST: Mapping[int, str] = MappingProxyType(
     {
-        0: "a restore interrupted, a state compacted and restored, partitions added",
         5: "disk full, and a restore interrupted, beside directories",
         6: "half a line left behind",
         10: "a clock moved, a death in an SQLite transaction",
-        13: "a death between states and their commit",
         17: "deaths when a lane is fenced, and in the call that commits",
         19: "three brokers: leaders moved, a broker lost",
-        20: "two processes, connections refused",
-        24: "two processes, a broker killed",
-        51: "a compacted state, a broker frozen, the state topic deleted",
+        51: "a death between states and their commit, a compacted state, a broker frozen, the state topic deleted",
+        93: "a process killed beside directories",
+        120: "a clock set back",
+        365: "a restore interrupted, partitions added",
+        851: "two processes, connections refused, a broker killed",
     }
 )
 """Seeds that are played with the other tests, and what each has that others have not."""

@@ -39,7 +39,7 @@ def policy_of(seed: int, classes: int, solve: Callable[..., Any]) -> tuple[Polic
 
 def every_row(policy: Policy, *more: float) -> tuple[Vector, Any]:
     X = np.array(list(product([*range(BINS), *more], repeat=STAGES)), dtype=np.float64)
-    return X, policy.decide(dense(X, np.zeros(len(X))), 0, len(X), np.arange(STAGES), True)
+    return X, policy.decide(dense(X, np.zeros(len(X))), np.arange(STAGES), absent_is_zero=True)
 
 
 def beliefs(stages: Any, row: Vector) -> list[Vector]:
@@ -69,7 +69,7 @@ def test_rows_stop_and_go_on_where_the_recursion_says(classes: int, seed: int) -
         if len(seen) < STAGES:
             gain = risk(stages, pi) - going_on(stages, costs, len(seen), pi)
             assert gain > -error if goes_on else gain < error
-    for row, used, decided in zip(X, outcome.used.tolist(), outcome.decided.tolist(), strict=True):
+    for row, used, decided in zip(X, outcome.used.tolist(), outcome.place.tolist(), strict=True):
         pi = beliefs(stages, row)[used]
         assert pi @ stages.misclassification[:, decided] == pytest.approx(risk(stages, pi))
 
@@ -86,7 +86,7 @@ def test_what_rows_cost_lies_between_the_best_policy_and_deciding_at_once(
     bins = X.astype(int)
     joint = stages.prior * np.prod([stages.tables[k, 0, bins[:, k]] for k in range(STAGES)], axis=0)
     paid = joint.sum(axis=1) @ policy.spent[outcome.used]
-    spent = paid + (joint * stages.misclassification[:, outcome.decided].T).sum()
+    spent = paid + (joint * stages.misclassification[:, outcome.place].T).sum()
     exact, at_once = least(stages, costs, 0, stages.prior), risk(stages, stages.prior)
     assert exact - 1e-12 <= spent
     if rule == "best":

@@ -6,18 +6,20 @@ import json
 import struct
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from sluiceway.errors import FlowError
+from sluiceway.errors import FlowError, ReopenError
 from sluiceway.flows.preflight import look_around
 from sluiceway.flows.process import belongs_to, open_store
 from sluiceway.flows.select import SELECTING
 from sluiceway.flows.settings import Settings
+from sluiceway.topics import kafka
 from sluiceway.topics.bounds import Bounds
 from sluiceway.topics.store import Restored, Wanted, choices
 from tests.kafka.expected import assert_exact, instances
@@ -316,3 +318,20 @@ def test_a_model_of_many_messages(topics: Topics, tmp_path: Path) -> None:
     assert sum(map(len, chunks)) > 200_000
     assert len(chunks) > 10
     assert max(map(len, chunks)) < 20_000
+
+
+def test_a_topic_deleted_while_a_lane_reads_its_state_lets_the_lane_be_opened_again(topics: Topics) -> None:
+    """Then the look at all topics tells what has happened; the client only says that it found no offset."""
+    name = topics("state", 1)
+    with closing(kafka.reader(topics.bootstrap, {})) as consumer:
+        kafka.watermarks(consumer, name, 0)
+        topics.remove(name)
+        consumer.assign([TopicPartition(name, 0, OFFSET_END)])
+        with pytest.raises(ReopenError, match=name):
+            list(kafka.told(_coming(consumer), name))
+
+
+def _coming(consumer: Consumer) -> Iterator[Message]:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        yield from consumer.consume(10, 0.2)

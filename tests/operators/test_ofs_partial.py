@@ -68,7 +68,7 @@ def seed_that(explores: list[bool], epsilon: float = 0.5) -> int:
         model = OFSPartial(k=1, epsilon=epsilon, seed=seed)
         drawn = []
         for _ in range(len(explores) + 1):
-            drawn.append(model._explores())
+            drawn.append(model.explores(model.version + 1))
             model.learn_one({}, 1)
         if drawn[1:] == explores:
             return seed
@@ -174,7 +174,7 @@ def test_every_set_of_features_is_equally_likely_and_so_is_exploring() -> None:
     explored, rows = 0, 6000
     model.learn_one(dict.fromkeys("abcde", 1.0), 1)
     for _ in range(rows):
-        if model._explores():
+        if model.explores(model.version + 1):
             explored += 1
             wanted = tuple(model.wanted_features())
             counts[wanted] = counts.get(wanted, 0) + 1

@@ -11,12 +11,14 @@ import pytest
 
 from sluiceway.cli.operators import describe
 from sluiceway.errors import SettingsError
+from sluiceway.flows.settings import Settings
 from sluiceway.operators import others, registry
 from sluiceway.operators.learners.ofs import OFS
 from sluiceway.sklearn import OnlineSelector
 
 MODULE = '''
 from sluiceway.operators.bank.sparse import BankedOFS
+from sluiceway.operators.kinds.joint import JOINT
 from sluiceway.operators.kinds.learner import LEARNER
 from sluiceway.operators.learners.ofs import OFS
 from sluiceway.operators.registry import Entry
@@ -26,6 +28,11 @@ class Mine(OFS):
     NAME = "mine"
     BANKED = BankedOFS
 
+class Apart:
+    """Decides in its own way."""
+    def __init__(self, k=1): ...
+
+JOINT_ENTRY = Entry(Apart, kind=JOINT, summary="by itself", paper="none", time="O(nnz)", state="O(k)")
 ENTRY = Entry(Mine, kind=LEARNER, summary="as ofs, by another name", paper="none", time="O(nnz)", state="O(k)")
 WRONG = Mine
 '''
@@ -33,6 +40,7 @@ POINTS = """[sluiceway.operators]
 mine = their_operators:ENTRY
 broken = their_operators:NOTHING
 no-entry = their_operators:WRONG
+apart = their_operators:JOINT_ENTRY
 """
 
 
@@ -68,6 +76,12 @@ def test_what_is_wrong_with_it_is_told_with_its_package(installed: Path) -> None
         registry.get("broken")
     with pytest.raises(SettingsError, match=r'operator "no-entry" of theirs: their_operators:WRONG must be a .*Entry'):
         registry.get("no-entry")
+
+
+def test_a_joint_operator_that_compiled_code_does_not_know_runs_in_no_flow(installed: Path) -> None:
+    topics = {"instances": "dir:in", "selections": "dir:out", "dead_letters": "dir:dead"}
+    with pytest.raises(SettingsError, match="operator 'apart' runs in no flow: its class is not"):
+        Settings.parse({"flow": {"name": "theirs"}, "topics": topics, "operator": {"name": "apart"}})
 
 
 def test_the_list_holds_it(installed: Path) -> None:

@@ -12,9 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sluiceway.operators.kernels.joint.advancing import new_decided
 from sluiceway.schemas import encode
 from sluiceway.schemas.decode import Decoder
 from sluiceway.schemas.encode_decisions import DecisionEncoder
+from sluiceway.schemas.instance_columns import Columns
 from sluiceway.schemas.lane import DeadLetter, OutRecord
 from sluiceway.schemas.prediction_rows import PredictionEncoder
 from sluiceway.schemas.records import DeadLetterLine, Prediction, Snapshot
@@ -116,11 +118,17 @@ def test_decisions_are_written_as_the_models_have_them(
     classes: tuple[Any, ...], ids: list[str | None] | None, chances: list[float], flow: str
 ) -> None:
     """Of classes some may not have been met, and nothing may have been decided."""
-    encoder, known = DecisionEncoder(flow, "mail", 3, classes), [0, len(classes) - 1]
+    encoder, known = DecisionEncoder(flow, 3, classes), [0, len(classes) - 1]
     numbers, posterior = np.arange(3), np.array(chances).reshape(3, 2)
     decided, costs = np.array([0, len(classes) - 1, 0]), np.array([0.0, 0.1, 0.2])
-    made = encoder.encode(ids, numbers + 5, 10 * numbers, numbers, costs, known, posterior, decided)
-    none = encoder.encode(ids, numbers, 10 * numbers, numbers, costs, [], np.zeros((3, 0)), numbers)
+    columns, order = of_one_stream(ids or [None, None, None], 10 * numbers), np.array([2, 0, 1])
+    of_all = np.full((3, len(classes)), np.nan)
+    of_all[:, known] = posterior
+    label = (2 * decided - 1 if len(classes) == 2 else decided + 1).astype(np.int8)
+    made = encoder.encode(columns, order, new_decided(3, 0)._replace(
+        label=label[order], used=numbers[order], cost=costs[order], chances=of_all[order], number=numbers[order] + 5,
+    ))  # fmt: skip
+    none = encoder.encode(columns, order, new_decided(3, 0, len(classes))._replace(number=numbers[order]))
     for row, records in enumerate(zip(made, none, strict=True)):
         for record in records:
             assert (record.offset, record.key) == (10 * row, b"mail")
@@ -131,6 +139,18 @@ def test_decisions_are_written_as_the_models_have_them(
         assert (told.seq, told.label, told.features_used) == (row + 5, classes[decided[row]], row)
         assert list((told.posterior or {}).values()) == posterior[row].tolist()
         assert told.score == posterior[row, int(decided[row] > 0)]
+
+
+def of_one_stream(ids: list[str | None], offset: Any) -> Columns:
+    """Instances of one stream, without features."""
+    spelt = [(id_ or "").encode() for id_ in ids]
+    sizes, rows = np.array([*map(len, spelt)], dtype=np.int32), len(ids)
+    none, longs = np.zeros(0, dtype=np.int64), np.zeros(rows + 1, dtype=np.int64)
+    return Columns(
+        np.frombuffer(b"".join(spelt) + bytes(8), dtype=np.uint8), [b"mail"] * rows, longs,
+        np.zeros(rows, dtype=np.int8), longs[1:], offset, offset + 1, np.cumsum(sizes) - sizes, sizes,
+        np.zeros(rows, dtype=np.bool_), none.astype(np.uint64), none, none, none.astype(np.int32), np.zeros(0),
+    )  # fmt: skip
 
 
 names_of_streams = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)

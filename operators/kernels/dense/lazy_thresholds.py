@@ -78,13 +78,18 @@ def bring_all_up(m: Model, d: Dense) -> None:
 
 
 @kernel
-def make_room(rows: Rows, row: int, m: Model, d: Dense, limit: int) -> None:
-    """Before a newcomer is refused, overtaken weights give up their slots, unless that was done a few steps ago."""
+def make_room(rows: Rows, row: int, m: Model, d: Dense, limit: int) -> int:
+    """For how many features more there may be weights.
+
+    Before a newcomer is refused, overtaken weights give up their slots, unless that was done a few steps ago.
+    """
     length = rows.indptr[row + 1] - rows.indptr[row]
     if m.head[0].counted + length > limit and m.head[0].stale * _PAID >= m.head[0].active:
         m.head[0].stale = 0
         bring_all_up(m, d)
         find_slots(rows, row, m)  # they have moved
+    left: int = limit - m.head[0].counted
+    return left
 
 
 @kernel

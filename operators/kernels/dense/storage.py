@@ -142,6 +142,13 @@ def score_by_slot(rows: Rows, row: int, m: Model, d: Dense) -> float:
 
 
 @kernel
+def room_left(rows: Rows, row: int, m: Model, d: Dense, limit: int) -> int:
+    """For how many features more there may be weights."""
+    left: int = limit - m.head[0].active
+    return left
+
+
+@kernel
 def leave_out_newcomers(rows: Rows, row: int, m: Model, d: Dense, room: int) -> None:
     """Of more new features than there is room for, those with the smallest keys come in; the others are ignored."""
     length = rows.indptr[row + 1] - rows.indptr[row]

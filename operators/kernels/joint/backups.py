@@ -32,7 +32,8 @@ def back_up(
                     risk += misclassification[i, j] * reached[i]
                 if risk < least:
                     least = risk
-                    best_plane[:] = misclassification[:, j]
+                    for i in range(classes):
+                        best_plane[i] = misclassification[i, j]
             for p in range(points):
                 sums[p] = 0.0
             for i in range(classes):
@@ -44,6 +45,7 @@ def back_up(
                 if sums[p] < least:
                     best, least = p, sums[p]
             if best >= 0:
-                best_plane[:] = later[:, best]
+                for i in range(classes):
+                    best_plane[i] = later[i, best]
             for i in range(classes):
                 planes[i, b] += table[v, i] * best_plane[i]

@@ -114,7 +114,8 @@ def decide_by_belief(
     unknown = stages.tables.shape[1] - 1
     active, q = np.arange(count), outcome.posterior
     for i in range(count):
-        q[i] = stages.prior
+        for c in range(len(stages.prior)):
+            q[i, c] = stages.prior[c]
     for k in range(len(stages.zero)):
         cuts, zero, ancestor = stages.cuts[k], stages.zero[k], stages.ancestor[k]
         going_on = 0

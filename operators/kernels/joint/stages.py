@@ -15,7 +15,7 @@ from sluiceway.compiling import allocating_kernel
 
 RENORMALISE = 16
 """So many stages can q shrink before it is brought to sum 1 again."""
-_CHUNK = 64
+CHUNK = 64
 """Planes of the cost to go on that are compared together."""
 
 
@@ -93,8 +93,8 @@ def enough(stages: Stages, k: int, q: NDArray[np.float64], sums: NDArray[np.floa
             whole += q[i]
         return bool(risk <= stages.risk[k] * whole)
     planes = stages.planes[k]
-    for start in range(0, planes.shape[1], _CHUNK):
-        stop = min(start + _CHUNK, planes.shape[1])
+    for start in range(0, planes.shape[1], CHUNK):
+        stop = min(start + CHUNK, planes.shape[1])
         for p in range(start, stop):
             sums[p - start] = 0.0
         for i in range(len(q)):
@@ -135,4 +135,4 @@ def bin_of(cuts: NDArray[np.float64], x: float) -> int:
 
 
 def new_scratch() -> NDArray[np.float64]:
-    return np.zeros(_CHUNK)
+    return np.zeros(CHUNK)

@@ -50,7 +50,8 @@ def walk(
     streams = stream_of(seed, version, 1)
     for walker in range(len(risks)):
         stream, counter = draw(streams, walker), 1
-        q[:] = stages.prior
+        for i in range(classes):
+            q[i] = stages.prior[i]
         true = _one_of(q, uniform(draw(stream, 0)))
         for k in range(horizon):
             risk = risk_of(stages, q)
@@ -62,7 +63,8 @@ def walk(
                 risk = risk_of(stages, q)
             risks[walker, k] = risk
             if len(beliefs) > 0:
-                beliefs[k, walker] = q
+                for i in range(classes):
+                    beliefs[k, walker, i] = q[i]
             ancestor = stages.ancestor[k]
             before = bins[ancestor] if depends and ancestor >= 0 else unknown
             for v in range(len(likelihood)):

@@ -104,11 +104,12 @@ def score_row(rows: Rows, row: int, m: Model) -> float:
 @kernel
 def step_row(rows: Rows, row: int, m: Model, step: float) -> int:
     """w <- w + step x, after `score_row` of the same row. The number of entrants."""
-    first, end, indices, values = rows.indptr[row], rows.indptr[row + 1], rows.indices, rows.values
+    first, end = rows.indptr[row], rows.indptr[row + 1]
+    indices, values = rows.indices[first:end], rows.values[first:end]
     weight, touched, entrant, entrant_name = m.weight, m.touched, m.entrant, m.entrant_name
     entrants = 0
-    for j in range(first, end):
-        slot = touched[j - first]
+    for j in range(len(values)):
+        slot = touched[j]
         change = step * values[j]
         if slot > 0:
             weight[slot] = bounded(weight[slot] + change)

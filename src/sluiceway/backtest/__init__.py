@@ -9,7 +9,8 @@ Called, the package does it: `sluiceway.backtest("spam.toml", {"operator.k": [5,
 | `variant_lane` | one lane of one variant: the flow's own processing, its own store |
 | `replay` | the pass: poll, decode once, every variant on what was decoded |
 | `delay`, `narrow`, `seen_features` | labels withheld; some streams alone; how many features there are |
-| `judgements` | the score and the label of each instance judged, kept on disk |
+| `labelled_rows`, `stream_numbers` | the labels that came, and whose, the same for all variants, kept on disk |
+| `judgements`, `said` | what each variant had said of them before, kept on disk; all of it read back |
 | `measures`, `tallies` | error, kappas, AUC of those; the counts that they are made of, in compiled code |
 | `selections` | what was selected when, read from a variant's snapshots, and how steady it was |
 | `known` | against the features that are known to matter |

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import wilcoxon
 
-from sluiceway.backtest.measures import right
+from sluiceway.backtest.measures import Judged, Labels
 
 DRAWS = 2000
 SEED = 20180101
@@ -52,9 +52,7 @@ class Difference:
         }  # fmt: skip
 
 
-def differences(
-    judged: Sequence[NDArray[Any]], errors: Sequence[float | None], best: int, classes: int = 2
-) -> list[Difference]:
+def differences(judged: Sequence[Judged], errors: Sequence[float | None], best: int) -> list[Difference]:
     """Of all others to the best, for those that were judged on the same instances."""
     found: list[tuple[int, float, float | None]] = []
     sums: dict[int, dict[int, NDArray[np.float64]]] = {}
@@ -63,12 +61,12 @@ def differences(
     for number, own in enumerate(judged):
         if number == best or errors[number] is None:
             continue
-        one, other = _aligned(own, reference)
+        stream, one, other = _aligned(own, reference)
         if not len(one):
             continue
-        wrong = (~right(one, classes)).astype(float) - ~right(other, classes)
+        wrong = other.astype(float) - one
         sums.setdefault(len(wrong), {})[number] = _blocks(wrong)
-        found.append((number, float(wrong.mean()), _over_streams(one["stream"], wrong)))
+        found.append((number, float(wrong.mean()), _over_streams(stream, wrong)))
     drawn = {
         number: interval
         for n, own in sums.items()
@@ -81,17 +79,20 @@ def differences(
     ]
 
 
-def _aligned(one: NDArray[Any], other: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The instances that both were judged on; all of them, unless one forgot waiting instances that the other kept."""
-    if len(one) == len(other) and (one["offset"] == other["offset"]).all():
-        return one, other
-    at = {key: row for row, key in enumerate(_keys(other))}
-    both = [(row, at[key]) for row, key in enumerate(_keys(one)) if key in at]
-    return one[[row for row, _ in both]], other[[row for _, row in both]]
+def _aligned(one: Judged, other: Judged) -> tuple[NDArray[np.uint32], NDArray[np.bool_], NDArray[np.bool_]]:
+    """The streams of instances that both were judged on, and whether either was right; all of them, unless one forgot
+    waiting instances that the other kept."""
+    labels = one.labels
+    if labels is other.labels or np.array_equal(labels.offset, other.labels.offset):
+        return labels.stream, one.right, other.right
+    at = {key: row for row, key in enumerate(_keys(other.labels))}
+    both = [(row, at[key]) for row, key in enumerate(_keys(labels)) if key in at]
+    rows = [row for row, _ in both]
+    return labels.stream[rows], one.right[rows], other.right[[row for _, row in both]]
 
 
-def _keys(judged: NDArray[Any]) -> list[tuple[int, int]]:
-    return list(zip(judged["stream"].tolist(), judged["offset"].tolist(), strict=True))
+def _keys(labels: Labels) -> list[tuple[int, int]]:
+    return list(zip(labels.stream.tolist(), labels.offset.tolist(), strict=True))
 
 
 def bootstrap(each: NDArray[np.float64]) -> tuple[float, float, float]:

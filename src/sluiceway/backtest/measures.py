@@ -13,22 +13,19 @@ more (1, 2, 3, ...) the score is the class that was predicted, and there is no `
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from functools import lru_cache
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sluiceway.backtest.tallies import Bytes, Floats, along, areas, areas_of_windows, by_group, places
+from sluiceway.backtest.tallies import WAYS, Bytes, Floats, along, areas, areas_of_windows, by_group, places
 
 POINTS = 400
 """Of a curve, at most."""
 POINTS_OF_STREAM = 100
-
-
-def right(judged: NDArray[Any], classes: int = 2) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = judged["score"] * judged["y"] > 0 if classes == 2 else judged["score"] == judged["y"]
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,29 +72,40 @@ class Labels:
         return np.diff(self.begins)
 
 
+class Judged(NamedTuple):
+    """What counts when variants are compared."""
+
+    labels: Labels
+    right: NDArray[np.bool_]
+    """By row, whether it was."""
+
+
 class Verdicts:
     """What one variant said of those rows, measured in all ways."""
 
-    def __init__(self, labels: Labels, judged: NDArray[Any]) -> None:
+    def __init__(self, labels: Labels, score: Floats) -> None:
         self.labels = labels
-        self._score = judged["score"].copy()
         if labels.classes == 2:
-            self.right = self._score * labels.y > 0
+            self.right = score * labels.y > 0
             self._said = labels.label ^ ~self.right
-            self._order, self._place = places(self._score)
+            self._order, self._place = places(score)
         else:
-            self.right = self._score == labels.y
-            self._said = (self._score - 1).astype(np.int8)
+            self.right = score == labels.y
+            self._said = (score - 1).astype(np.int8)
+
+    @property
+    def judged(self) -> Judged:
+        return Judged(self.labels, self.right)
 
     @classmethod
     def of(cls, judged: NDArray[Any], streams: int = 1, classes: int = 2) -> Self:
         """Of one variant alone."""
         streams = max(streams, int(judged["stream"].max(initial=0)) + 1)
-        return cls(Labels.of(judged, streams, classes), judged)
+        return cls(Labels.of(judged, streams, classes), judged["score"].copy())
 
     def summary(self) -> dict[str, float | None]:
         """Over all of it; None = it has no meaning here."""
-        return self._measures(np.zeros(len(self._score), dtype=np.uint32), 1)[0]
+        return self._measures(np.zeros(len(self.right), dtype=np.uint32), 1)[0]
 
     def by_stream(self) -> list[dict[str, float | None]]:
         """The same for each stream by itself."""
@@ -119,7 +127,7 @@ class Verdicts:
         own = self.labels
         if not len(own.y):
             return {"at": [], "ts": [], "cumulative": {}, "window": {}, "fading": {}}
-        found = self._along(slice(None), window, fading, points)
+        [found] = self._along([slice(None)], window, fading, points)
         if own.classes == 2:
             ends = np.array(found["at"], dtype=np.int64)
             found["window"]["auc"] = _rounded(areas_of_windows(self._place, own.label, ends, window))
@@ -127,18 +135,44 @@ class Verdicts:
 
     def curves_of(self, stream: int, window: int, fading: float, points: int = POINTS_OF_STREAM) -> dict[str, Any]:
         """Of a stream that has rows, but for the AUC."""
-        begin, end = self.labels.begins[stream : stream + 2]
-        return self._along(self.labels.order[begin:end], window, fading, points)
+        return self.curves_of_streams([stream], window, fading, points)[0]
 
-    def _along(self, rows: NDArray[np.int64] | slice, window: int, fading: float, points: int) -> dict[str, Any]:
-        own = self.labels
-        ts = own.ts[rows]
-        at = np.unique(np.linspace(1, len(ts), min(len(ts), points)).round().astype(np.int64))
-        ways = along(own.label[rows], self._said[rows], own.lasts[rows], at, window, fading, own.classes)
-        found = {
-            way: {name: _rounded(values) for name, values in rates(sums).items()} for way, sums in ways.items()
-        }
-        return {"at": at.tolist(), "ts": ts[at - 1].tolist(), **found}
+    def curves_of_streams(
+        self, streams: Sequence[int], window: int, fading: float, points: int = POINTS_OF_STREAM
+    ) -> list[dict[str, Any]]:
+        """Of each of these streams by itself."""
+        begins = self.labels.begins
+        return self._along([self.labels.order[begins[at] : begins[at + 1]] for at in streams], window, fading, points)
+
+    def _along(
+        self, parts: Sequence[NDArray[np.int64] | slice], window: int, fading: float, points: int
+    ) -> list[dict[str, Any]]:
+        """Of the rows of each part by themselves. The measures of all are made at once: of few numbers, each step of
+        it takes as long as of many."""
+        own, found, counted = self.labels, list[dict[str, Any]](), list[Floats]()
+        for rows in parts:
+            ts = own.ts[rows]
+            at = _spread(len(ts), points)
+            counted.append(along(own.label[rows], self._said[rows], own.lasts[rows], at, window, fading, own.classes))
+            found.append({"at": at.tolist(), "ts": ts[at - 1].tolist(), **{way: {} for way in WAYS}})
+        if not counted:
+            return found
+        whole = np.concatenate(counted, axis=2).swapaxes(0, 1)
+        for name, values in rates(whole.reshape(len(whole), -1)).items():
+            listed, begin = _rounded(values), 0
+            for way in WAYS:
+                for part in found:
+                    end = begin + len(part["at"])
+                    part[way][name] = listed[begin:end]
+                    begin = end
+        return found
+
+
+@lru_cache(maxsize=64)
+def _spread(rows: int, points: int) -> NDArray[np.int64]:
+    """Places of a curve: after how many rows."""
+    found: NDArray[np.int64] = np.unique(np.linspace(1, rows, min(rows, points)).round().astype(np.int64))
+    return found
 
 
 def rates(sums: Floats) -> dict[str, Floats]:

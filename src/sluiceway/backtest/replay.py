@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from sluiceway.backtest.delay import Delay, LabelDelay
-from sluiceway.backtest.judgements import StreamNumbers
+from sluiceway.backtest.labelled_rows import LabelledRows
 from sluiceway.backtest.narrow import names_of, only
 from sluiceway.backtest.seen_features import SeenFeatures
 from sluiceway.backtest.start import Start
+from sluiceway.backtest.stream_numbers import StreamNumbers
 from sluiceway.backtest.variant_lane import VariantLane, folder_of
 from sluiceway.backtest.variants import Variant
 from sluiceway.backtest.window import Window
@@ -108,6 +109,10 @@ def counted_of(out: Path, lanes: int) -> Counted:
     return whole
 
 
+def labels_of(out: Path, lane: int) -> Path:
+    return out / f"labels-{lane:05d}.bin"
+
+
 def features_of(out: Path, lane: int) -> Path:
     return out / f"features-{lane:05d}.npz"
 
@@ -156,13 +161,6 @@ class LanePass:
         window, out = whole.window, whole.out
         self._names = StreamNumbers(out / f"streams-{lane:05d}.txt")
         self._shared = SharedRows()
-        self._lanes = [
-            VariantLane(
-                variant, lane, window, folder_of(out, variant.number), self._names, self._shared,
-                None if whole.start is None else whole.start.lanes[lane],
-            )
-            for variant in whole.variants
-        ]  # fmt: skip
         self._counted_at = _counted_at(out, lane)
         self._seen = SeenFeatures(features_of(out, lane))
         self._delay = None if whole.delay is None else LabelDelay(whole.delay)
@@ -170,6 +168,14 @@ class LanePass:
         if self._counted_at.exists():
             kept = json.loads(self._counted_at.read_text())
             self._counted, self._position = Counted.from_json(kept), kept["position"]
+        self._labelled = LabelledRows(labels_of(out, lane), self._names, self._position)
+        self._lanes = [
+            VariantLane(
+                variant, lane, window, folder_of(out, variant.number), self._names, self._labelled, self._shared,
+                None if whole.start is None else whole.start.lanes[lane],
+            )
+            for variant in whole.variants
+        ]  # fmt: skip
 
     def run(self) -> bool:
         """To the lane's end, or until it is to stop; whether it came to the end."""
@@ -188,6 +194,7 @@ class LanePass:
         finally:
             for lane in self._lanes:
                 lane.close()
+            self._labelled.close()
             self._names.close()
         return True
 
@@ -218,7 +225,8 @@ class LanePass:
         if streams is not None:
             self._counted.meet(batch, streams)
             batch = only(batch, streams)
-        if poll.start >= self._position:
+        new = poll.start >= self._position
+        if new:
             self._counted.add(poll, batch)
             columns = batch.columns
             names = [name.encode() for name, _ in batch.streams] if columns is None else columns.streams
@@ -227,7 +235,7 @@ class LanePass:
         if self._delay is not None:
             batch = self._delay.apply(batch)
         progress.decoding += time.thread_time() - began
-        self._process(batch)
+        self._process(batch, new=new)
         progress.done += poll.stop - poll.start
         progress.records += len(poll.values)
         self._whole.tell(progress)
@@ -236,12 +244,11 @@ class LanePass:
         """Labels that are withheld still."""
         if self._delay is not None:
             nothing = RawPoll(self._lane, self._stop, self._stop, False, [], [], [], [])
-            self._process(self._delay.rest(self._decode(nothing)))
+            self._process(self._delay.rest(self._decode(nothing)), new=True)
 
-    def _process(self, batch: LaneBatch) -> None:
+    def _process(self, batch: LaneBatch, *, new: bool) -> None:
         self._shared.look(batch.columns)
-        if batch.columns is not None:
-            self._names.look(batch.columns)
+        self._labelled.look(batch.columns, new=new)
         if self._workers is None:
             for lane in self._lanes:
                 lane.process(batch)
@@ -258,6 +265,7 @@ class LanePass:
     def _commit(self, *, final: bool) -> None:
         """What all variants share goes first: it may be ahead of them, never behind."""
         self._names.sync()
+        self._labelled.sync()
         self._seen.save()
         fresh = self._counted_at.with_suffix(".new")
         fresh.write_text(json.dumps({**self._counted.to_json(), "position": self._position}))

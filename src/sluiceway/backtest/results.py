@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sluiceway.backtest.differences import differences, sentence
-from sluiceway.backtest.judgements import load, names_in
 from sluiceway.backtest.known import Phase, against_known
-from sluiceway.backtest.measures import Labels, Verdicts
-from sluiceway.backtest.replay import features_of
+from sluiceway.backtest.measures import Verdicts
+from sluiceway.backtest.replay import features_of, labels_of
 from sluiceway.backtest.report import REPORT, write_report
+from sluiceway.backtest.said import said_by
 from sluiceway.backtest.seen_features import keys_in
 from sluiceway.backtest.selections import KeptTimelines, Timeline, jaccard, steadiness
-from sluiceway.backtest.variant_lane import finals, folder_of, judgements_of, selections_of
+from sluiceway.backtest.stream_numbers import names_in
+from sluiceway.backtest.variant_lane import finals, folder_of, selections_of
 from sluiceway.backtest.variants import Variant
 from sluiceway.backtest.window import Window
 from sluiceway.errors import SettingsError
@@ -195,25 +195,29 @@ def judge(
 ) -> dict[str, Any]:
     """The content of `results.json`, from what the replay left. `step` is called for each variant, and may raise."""
     kept = kept or KeptTimelines()
-    judged = [_judged(folder, variant, window.lanes) for variant in variants]
     classes = len(variants[0].settings.input.classes or (-1, 1))
     names = stream_names(folder, window.lanes)
     features, of_streams = _features(folder, window.lanes)
-    found, last = [], []
-    labels = Labels.of(judged[0], len(names), classes)
-    for variant, own in zip(variants, judged, strict=True):
-        if not labels.fit(own):
-            labels = Labels.of(own, len(names), classes)
+    found, last, judged = [], [], []
+    said = said_by(
+        [folder_of(folder, variant.number) for variant in variants],
+        [labels_of(folder, lane) for lane in range(window.lanes)],
+        [len(_names_of(folder, lane)) for lane in range(window.lanes)],
+        classes,
+    )
+    for variant, own in zip(variants, said, strict=True):
         step()
         size, lines = _ended(variant, window, folder, kept)
         last.append({name: line.selected(len(line) - 1) for name, line in lines.items()})
-        costs = {"state_bytes": size, **_spent(own)}
-        found.append(_variant(variant, lines, Verdicts(labels, own), names, of_streams, judging, costs))
+        costs = {"state_bytes": size, **own.spent}
+        verdicts = Verdicts(own.labels, own.score)
+        judged.append(verdicts.judged)
+        found.append(_variant(variant, lines, verdicts, names, of_streams, judging, costs))
     errors: list[float | None] = [own["measures"]["error"] for own in found]
     known = [number for number, error in enumerate(errors) if error is not None]
     best = min(known, key=lambda number: (errors[number], number)) if known else None
     predicts = any("predictions" in variant.settings.kind.writes for variant in variants)
-    compared = [] if best is None else differences(judged, errors, best, classes)
+    compared = [] if best is None else differences(judged, errors, best)
     return {
         "backtest": VERSION,
         **about,
@@ -263,6 +267,8 @@ def _variant(
     if judging.known is not None:
         for name, line in lines.items():
             streams[name]["known"] = against_known(line, list(judging.known))
+    shown = shown if len(shown) > 1 else []
+    of_streams = verdicts.curves_of_streams(shown, judging.window, judging.fading)
     settings = variant.settings
     return {
         "number": variant.number,
@@ -277,20 +283,8 @@ def _variant(
         "costs": costs,
         "streams": streams,
         "curves": verdicts.curves(judging.window, judging.fading),
-        "curves_of_streams": {
-            names[at]: verdicts.curves_of(at, judging.window, judging.fading)
-            for at in (shown if len(shown) > 1 else ())
-        },
+        "curves_of_streams": dict(zip((names[at] for at in shown), of_streams, strict=True)),
     }
-
-
-def _spent(judged: NDArray[Any]) -> dict[str, float]:
-    """Of operators that decide which features to look at: how many, and what they cost, for an instance."""
-    told = ~np.isnan(judged["used"])
-    if not told.any():
-        return {}
-    known = judged[told]
-    return {"features_used": float(known["used"].mean()), "cost": float(known["cost"].mean())}
 
 
 def _mean_of(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -303,23 +297,6 @@ def _mean_of(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         elif not any(isinstance(part[name], list) for part in parts):
             found[name] = None
     return found
-
-
-def _judged(folder: Path, variant: Variant, lanes: int) -> NDArray[Any]:
-    """Of all lanes, as if the lanes had been one: by `ts` where every record has one, else lane by lane."""
-    own = folder_of(folder, variant.number)
-    parts, offset = [], 0
-    for lane in range(lanes):
-        path = judgements_of(own, lane)
-        part = load(path)
-        if offset:
-            part["stream"] += offset
-        parts.append(part)
-        offset += len(_names_of(folder, lane))
-    whole = np.concatenate(parts) if lanes > 1 else parts[0]
-    if lanes > 1 and len(whole) and (whole["ts"] > 0).all():
-        whole = whole[np.argsort(whole["ts"], kind="stable")]
-    return whole
 
 
 def stream_names(folder: Path, lanes: int) -> list[str]:

@@ -31,6 +31,8 @@ from sluiceway.topics.backup_files import MANIFEST
 from sluiceway.topics.url import DirectoryTopic, Topic, parse_topic
 
 PLAN, START, INPUT = "plan.json", "start", "input"
+FORMAT = 2
+"""Of the files that a backtest works with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +267,11 @@ def _window(plan: Plan, settings: Settings, folder: Path, begun: Start | None, *
     kept = folder / PLAN
     if resume and kept.exists():
         content = json.loads(kept.read_text(encoding="utf-8"))
+        if content.get("format") != FORMAT:
+            raise SettingsError(
+                f"the backtest in {folder} was begun by another version of this program, which kept other files: begin"
+                f" a new one, with another --out"
+            )
         own = plan.to_json()
         for name, value in own.items():
             if content["plan"].get(name) != value:
@@ -277,7 +284,8 @@ def _window(plan: Plan, settings: Settings, folder: Path, begun: Start | None, *
     at = None if begun is None else begun.positions(settings.source_role)
     window = resolve(settings, plan.start, plan.stop, settings.source, at, whole=plan.input is not None)
     folder.mkdir(parents=True, exist_ok=True)
-    _write(kept, {"plan": plan.to_json(), "window": {**window.to_json(), "ids": window.around.input_id}})
+    resolved = {**window.to_json(), "ids": window.around.input_id}
+    _write(kept, {"format": FORMAT, "plan": plan.to_json(), "window": resolved})
     return window
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,18 +80,22 @@ def _streams(results: Results) -> Iterator[dict[str, Any]]:
 
 def _curves(pa: Any, results: Results) -> pa.Table:
     about, sizes = list[tuple[int, str | None, str, str]](), list[int]()
-    told: defaultdict[str, list[Any]] = defaultdict(list)
+    at, ts, told = list[NDArray[np.int64]](), list[NDArray[np.int64]](), list[float | None]()
     for own in results.variants:
         for stream, curves in [(None, own["curves"]), *own["curves_of_streams"].items()]:
+            before = len(about)
             for way in ("cumulative", "window", "fading"):
                 for measure, values in curves[way].items():
                     about.append((own["number"], stream, way, measure))
                     sizes.append(len(values))
-                    for name, own_values in (("at", curves["at"]), ("ts", curves["ts"]), ("value", values)):
-                        told[name] += own_values
+                    told += values
+            times = len(about) - before
+            at.append(np.tile(np.array(curves["at"], dtype=np.int64), times))
+            ts.append(np.tile(np.array(curves["ts"], dtype=np.int64), times))
     names = ("variant", "stream", "way", "measure")
-    repeated = {name: _repeated(pa, [row[at] for row in about], sizes) for at, name in enumerate(names)}
-    return pa.table({**repeated, **{name: pa.array(values) for name, values in told.items()}})
+    repeated = {name: _repeated(pa, [row[place] for row in about], sizes) for place, name in enumerate(names)}
+    numbers = {"at": np.concatenate(at), "ts": np.concatenate(ts), "value": pa.array(told)} if told else {}
+    return pa.table({**repeated, **numbers})
 
 
 def _repeated(pa: Any, values: Sequence[Any], times: Sequence[int]) -> pa.Array:

@@ -22,12 +22,12 @@ _AT_ONCE = 1 << 20
 
 def along(
     label: Bytes, said: Bytes, lasts: Bytes, at: NDArray[np.int64], window: int, fading: float, classes: int
-) -> dict[str, Floats]:
-    """A row a count, a column a place of `at`: over all rows before, over the last `window`, and fading."""
+) -> Floats:
+    """By way, count, and place of `at`: over all rows before, over the last `window`, and fading."""
     counts = 1 + 3 * classes
     found = np.empty((len(WAYS), counts, len(at)))
     _along(label, said, lasts, at, window, fading, np.zeros((len(WAYS), counts)), found)
-    return dict(zip(WAYS, found, strict=True))
+    return found
 
 
 @kernel

@@ -9,8 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sluiceway.backtest.judgements import Judgements, StreamNumbers
+from sluiceway.backtest.judgements import Judgements
+from sluiceway.backtest.labelled_rows import LabelledRows
 from sluiceway.backtest.start import WINDOW
+from sluiceway.backtest.stream_numbers import StreamNumbers
 from sluiceway.backtest.variants import Variant
 from sluiceway.backtest.window import Window
 from sluiceway.flows.process import belongs_to
@@ -38,10 +40,6 @@ def selections_of(folder: Path) -> DirectoryTopic:
     return DirectoryTopic((folder / "selections").absolute())
 
 
-def judgements_of(folder: Path, lane: int) -> Path:
-    return folder / f"judgements-{lane:05d}.bin"
-
-
 class VariantLane:
     """It goes on where its own last commit was."""
 
@@ -52,6 +50,7 @@ class VariantLane:
         window: Window,
         folder: Path,
         streams: StreamNumbers,
+        labelled: LabelledRows,
         shared: SharedRows,
         start: Contents | None = None,
     ) -> None:
@@ -76,7 +75,8 @@ class VariantLane:
         """Of processor time, in this process."""
         self._judgements: Judgements | None = None
         if "predictions" in settings.kind.writes:
-            self._judgements = Judgements(judgements_of(folder, lane), streams, None if self.done else self.position)
+            kept = None if self.done else self.position
+            self._judgements = Judgements(folder, lane, streams, labelled, kept)
             settings.kind.tell(self._processor, self._judgements.observe, self._judgements.note)
         settings.kind.share(self._processor, shared)
 

@@ -57,8 +57,10 @@ def _ts(line: bytes) -> int:
 class DirectoryReader:
     """Reads one partition file, waiting at its end for more."""
 
-    def __init__(self, topic: DirectoryTopic, partition: int, start: int, stop: int | None) -> None:
+    def __init__(self, topic: DirectoryTopic, partition: int, start: int, stop: int | None, chunk: int = CHUNK) -> None:
+        """`chunk`: the bytes that a poll reads, at most, unless a line has more."""
         self.position = start
+        self._chunk = chunk
         self._partition = partition
         self.stop = stop
         self._path = partition_path(topic, partition)
@@ -93,9 +95,9 @@ class DirectoryReader:
     def _read(self) -> bytes:
         """A chunk from the position on, with at least one whole line if the file has one."""
         self._file.seek(self.position)
-        chunk = self._file.read(CHUNK)
+        chunk = self._file.read(self._chunk)
         while b"\n" not in chunk:
-            more = self._file.read(len(chunk) or CHUNK)
+            more = self._file.read(len(chunk) or self._chunk)
             if not more:
                 break
             chunk += more

@@ -434,6 +434,8 @@ def told(messages: Iterable[Message], topic: str) -> Iterator[Message]:
         error = message.error()
         if error is None or error.code() == KafkaError._PARTITION_EOF:
             yield message
+        elif error.code() == KafkaError._AUTO_OFFSET_RESET:  # deleted, or emptied: whoever opens it again finds out
+            raise ReopenError(f"topic {topic!r} does not have what was asked for: {sentence(error)}")
         elif error.code() not in PASSED_OVER:
             raise failed(f"topic {topic!r} cannot be read", KafkaException(error))
 

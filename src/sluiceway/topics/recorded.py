@@ -12,14 +12,17 @@ from sluiceway.schemas.lane import RawPoll
 from sluiceway.topics import kafka
 from sluiceway.topics.bounds import Bounds
 from sluiceway.topics.directory import open_partition, partition_path
+from sluiceway.topics.directory_reader import DirectoryReader
 from sluiceway.topics.kafka_reader import first_offset
 from sluiceway.topics.positions import parse_position
-from sluiceway.topics.reader import open_reader, resolve_bounds
+from sluiceway.topics.reader import PartitionReader, open_reader, resolve_bounds
 from sluiceway.topics.url import KafkaTopic, Topic
 
 PATIENCE_SECONDS = 60.0
 """Recorded input that gives nothing for so long is not going to."""
 PAUSE_SECONDS = 0.005
+CHUNK = 4 << 20
+"""Of a file, at a time: with many variants a poll is gone through many times, and there is nobody who waits for it."""
 
 
 def window(topic: Topic, config: kafka.Config, partitions: int, start: str, stop: str) -> Bounds:
@@ -62,7 +65,7 @@ def read(topic: Topic, config: kafka.Config, partition: int, start: int, stop: i
     """All polls; a `SettingsError` if the broker deletes records before they are read."""
     at = start
     try:
-        with closing(open_reader(topic, config, partition, start, stop)) as reader:
+        with closing(_open(topic, config, partition, start, stop)) as reader:
             quiet = time.monotonic()
             while True:
                 poll = reader.poll()
@@ -82,3 +85,9 @@ def read(topic: Topic, config: kafka.Config, partition: int, start: int, stop: i
                 f" {low} before they were read; begin anew with a window of what it holds"
             ) from None
         raise
+
+
+def _open(topic: Topic, config: kafka.Config, partition: int, start: int, stop: int) -> PartitionReader:
+    if isinstance(topic, KafkaTopic):
+        return open_reader(topic, config, partition, start, stop)
+    return DirectoryReader(topic, partition, start, stop, CHUNK)
