@@ -36,6 +36,9 @@ class TokenServer:
         self.given: list[str] = []
         """The tokens, in order."""
         self.refused = 0
+        self.away = False
+        """Out of order, as its users see it: it answers, but gives no tokens."""
+        self.turned_away = 0
         server = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -56,6 +59,9 @@ class TokenServer:
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/token"
 
     def _answer(self, authorization: str, audience: str, seconds: float) -> tuple[int, dict[str, object]]:
+        if self.away:
+            self.turned_away += 1
+            return 503, {"error": "temporarily_unavailable"}
         scheme, _, encoded = authorization.partition(" ")
         given = urllib.parse.unquote(base64.b64decode(encoded).decode()) if scheme == "Basic" else ""
         if given != f"{CLIENT}:{CLIENT_SECRET}":

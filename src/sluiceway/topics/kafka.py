@@ -51,6 +51,7 @@ LED_ELSEWHERE = frozenset({KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADE
 PASSING = MOVING | LED_ELSEWHERE | frozenset(
     {
         KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._AUTHENTICATION,
         KafkaError._RESOLVE,
         KafkaError._TIMED_OUT,
         KafkaError._TRANSPORT,
@@ -58,7 +59,8 @@ PASSING = MOVING | LED_ELSEWHERE | frozenset(
         KafkaError.REQUEST_TIMED_OUT,
     }
 )
-"""What librdkafka mends by itself when it reads; everything else is for us to tell."""
+"""What librdkafka mends by itself when it reads; everything else is for us to tell. A broker that knows a client may
+turn it away for a while: when its token could not be renewed in time, or is renewed twice within a second."""
 DENIED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
 READERS = "sluiceway-reader"
 """The group that clients name which only read: the client wants one. It asks who leads it, which may be denied:
