@@ -82,7 +82,7 @@ def add_row(rows: Rows, row: int, m: Model, d: Dense, step: float, least: float)
         change_hands(m, d, entering, vacant)
 
 
-class Rule(NamedTuple):
+class FOBOSRule(NamedTuple):
     untouched_above: float
     margin: float
     eta: float
@@ -91,7 +91,7 @@ class Rule(NamedTuple):
 
 
 @kernel
-def learn(rows: Rows, row: int, m: Model, d: Dense, y: int, f: float, rule: Rule) -> bool:
+def learn(rows: Rows, row: int, m: Model, d: Dense, y: int, f: float, rule: FOBOSRule) -> bool:
     step = rule.eta / math.sqrt(m.head[0].version) if rule.falling else rule.eta
     if y * f <= rule.margin:
         add_row(rows, row, m, d, step * y, step * rule.lam)
@@ -124,8 +124,8 @@ class FOBOS(DenseLearner):
         if not math.isfinite(self.eta * self.lam * 2.0**31):
             raise ValueError(f"eta * lam must be a number far below {self.eta * self.lam!r}")
 
-    def rule(self) -> Rule:
-        return Rule(math.inf, MARGINS[self.trigger], self.eta, self.lam, self.schedule == "sqrt")
+    def rule(self) -> FOBOSRule:
+        return FOBOSRule(math.inf, MARGINS[self.trigger], self.eta, self.lam, self.schedule == "sqrt")
 
     def state(self) -> dict[str, Any]:
         hand, counted = self._model.head[["hand", "counted"]].item()

@@ -29,7 +29,7 @@ from sluiceway.operators.learners.by_name import ByNameLearner, by_name_loop
 from sluiceway.operators.parameters import from_zero, positive
 
 
-class Rule(NamedTuple):
+class NORMARule(NamedTuple):
     untouched_above: float
     eta: float
     shrinking: float
@@ -37,7 +37,7 @@ class Rule(NamedTuple):
 
 
 @kernel
-def learn(rows: Rows, row: int, m: Model, d: Dense, y: int, f: float, rule: Rule) -> bool:
+def learn(rows: Rows, row: int, m: Model, d: Dense, y: int, f: float, rule: NORMARule) -> bool:
     if (
         y * f <= rule.rho
     ):  # (1 - ηλ)(w + η y x/(1 - ηλ)): slots may move when weights are shrunk, so the row comes first
@@ -68,5 +68,5 @@ class NORMA(ByNameLearner):
         if self.eta * self.lam >= 1:
             raise ValueError(f"eta * lam must be below 1, not {self.eta * self.lam!r}")
 
-    def rule(self) -> Rule:
-        return Rule(math.inf, self.eta, 1.0 - self.eta * self.lam, self.rho)
+    def rule(self) -> NORMARule:
+        return NORMARule(math.inf, self.eta, 1.0 - self.eta * self.lam, self.rho)

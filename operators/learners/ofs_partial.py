@@ -47,7 +47,7 @@ from sluiceway.operators.learners.partial import PartialLearner
 from sluiceway.operators.parameters import choice, positive
 
 
-class Rule(NamedTuple):
+class OFSPartialRule(NamedTuple):
     always: bool
     """Whether features are drawn for every instance."""
     epsilon: float
@@ -60,7 +60,7 @@ class Rule(NamedTuple):
 def learn_rows(
     rows: Rows, start: int, stop: int, m: Model, scores: NDArray[np.float64], until_change: bool,
     seen: Features, limit: int, sample: Sample, k: int, seed: int,
-    rule: Rule,
+    rule: OFSPartialRule,
 ) -> int:  # fmt: skip
     for row in range(start, stop):
         t, d = m.head[0].version + 1, m.head[0].features
@@ -118,5 +118,5 @@ class OFSPartial(PartialLearner):
     def explores(self, instance: int) -> bool:
         return self.input == "random" or explores(self.seed, instance, self.epsilon)
 
-    def rule(self) -> Rule:
-        return Rule(self.input == "random", self.epsilon, self.eta, self.radius, float(self.margin))
+    def rule(self) -> OFSPartialRule:
+        return OFSPartialRule(self.input == "random", self.epsilon, self.eta, self.radius, float(self.margin))

@@ -32,14 +32,14 @@ from sluiceway.operators.learners.dense import MARGINS, Trigger, learns_from
 from sluiceway.operators.parameters import choice, positive
 
 
-class Rule(NamedTuple):
+class PARule(NamedTuple):
     untouched_above: float
     variant: int
     C: float
 
 
 @kernel
-def learn(rows: Rows, row: int, m: Model, d: Dense, y: int, f: float, rule: Rule) -> bool:
+def learn(rows: Rows, row: int, m: Model, d: Dense, y: int, f: float, rule: PARule) -> bool:
     squares, inverse = square_row(rows, row, m)
     if squares == 0.0:
         return False
@@ -66,5 +66,5 @@ class PA(ByNameLearner):
     C: float = positive("how aggressive a step may be; not used by variant 0", default=1.0)
     trigger: Trigger = learns_from("error")
 
-    def rule(self) -> Rule:
-        return Rule(MARGINS[self.trigger], self.variant, self.C)
+    def rule(self) -> PARule:
+        return PARule(MARGINS[self.trigger], self.variant, self.C)

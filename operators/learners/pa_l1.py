@@ -113,13 +113,13 @@ def selected_now(m: Model, d: Dense, k: int, keep: float) -> np.uint64:
     return fingerprint(m.weight, m.key, m.head[0].active, k, keep, m.ordering)
 
 
-class Rule(NamedTuple):
+class PAL1Rule(NamedTuple):
     untouched_above: float
     beta: float
 
 
 @kernel
-def learn(rows: Rows, row: int, m: Model, d: Dense, y: int, f: float, rule: Rule) -> bool:
+def learn(rows: Rows, row: int, m: Model, d: Dense, y: int, f: float, rule: PAL1Rule) -> bool:
     step(rows, row, m, d, y, rule.beta)
     return True
 
@@ -140,5 +140,5 @@ class PAL1(DenseLearner):
     beta: float = positive("radius of the L1 ball that weights are kept in", default=100.0)
     trigger: Trigger = learns_from("error")
 
-    def rule(self) -> Rule:
-        return Rule(MARGINS[self.trigger], self.beta)
+    def rule(self) -> PAL1Rule:
+        return PAL1Rule(MARGINS[self.trigger], self.beta)

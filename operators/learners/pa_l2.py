@@ -44,13 +44,13 @@ from sluiceway.operators.learners.dense import MARGINS, Trigger, learns_from
 from sluiceway.operators.parameters import positive
 
 
-class Rule(NamedTuple):
+class PAL2Rule(NamedTuple):
     untouched_above: float
     beta: float
 
 
 @kernel
-def learn(rows: Rows, row: int, m: Model, d: Dense, y: int, f: float, rule: Rule) -> bool:
+def learn(rows: Rows, row: int, m: Model, d: Dense, y: int, f: float, rule: PAL2Rule) -> bool:
     squares, inverse = square_row(rows, row, m)
     if squares == 0.0:
         return False
@@ -124,5 +124,5 @@ class PAL2(ByNameLearner):
     beta: float = positive("radius of the ball that weights are kept in", default=10.0)
     trigger: Trigger = learns_from("error")
 
-    def rule(self) -> Rule:
-        return Rule(MARGINS[self.trigger], self.beta)
+    def rule(self) -> PAL2Rule:
+        return PAL2Rule(MARGINS[self.trigger], self.beta)

@@ -30,13 +30,13 @@ from sluiceway.operators.learners.dense import MARGINS, Trigger, learns_from
 from sluiceway.operators.parameters import from_zero
 
 
-class Rule(NamedTuple):
+class PAObjectiveRule(NamedTuple):
     untouched_above: float
     alpha: float
 
 
 @kernel
-def learn(rows: Rows, row: int, m: Model, d: Dense, y: int, f: float, rule: Rule) -> bool:
+def learn(rows: Rows, row: int, m: Model, d: Dense, y: int, f: float, rule: PAObjectiveRule) -> bool:
     squares, inverse = square_row(rows, row, m)
     if squares == 0.0:
         return False
@@ -62,5 +62,5 @@ class PAObjective(ByNameLearner):
     alpha: float = from_zero("how much weights are shrunk at each step; with 0 it is `pa`", default=0.01)
     trigger: Trigger = learns_from("error")
 
-    def rule(self) -> Rule:
-        return Rule(MARGINS[self.trigger], self.alpha)
+    def rule(self) -> PAObjectiveRule:
+        return PAObjectiveRule(MARGINS[self.trigger], self.alpha)

@@ -33,7 +33,7 @@ from sluiceway.operators.learners.partial import PartialLearner
 from sluiceway.operators.parameters import choice
 
 
-class Rule(NamedTuple):
+class PerceptronPartialRule(NamedTuple):
     at_random: bool
     """Whether the weights that are kept are drawn too."""
 
@@ -41,7 +41,7 @@ class Rule(NamedTuple):
 @kernel
 def learn_rows(
     rows: Rows, start: int, stop: int, m: Model, scores: NDArray[np.float64], until_change: bool,
-    seen: Features, limit: int, sample: Sample, k: int, seed: int, rule: Rule,
+    seen: Features, limit: int, sample: Sample, k: int, seed: int, rule: PerceptronPartialRule,
 ) -> int:  # fmt: skip
     for row in range(start, stop):
         t, d = m.head[0].version + 1, m.head[0].features
@@ -89,5 +89,5 @@ class PerceptronPartial(PartialLearner):
     def explores(self, instance: int) -> bool:
         return True
 
-    def rule(self) -> Rule:
-        return Rule(self.selection == "random")
+    def rule(self) -> PerceptronPartialRule:
+        return PerceptronPartialRule(self.selection == "random")
