@@ -228,7 +228,12 @@ class Counts:
         )
         if (waiting.slot < 0).any():
             raise ValueError("values wait of a feature that is not known")
-        self._wait(self._all_waiting().and_(waiting))
+        start, end = self.values_waiting, self.values_waiting + len(waiting.row)
+        self.make_room_to_wait(len(waiting.row))
+        all_waiting: Sequence[NDArray[Any]] = self._waiting
+        for kept, more in zip(all_waiting, waiting, strict=True):
+            kept[start:end] = more
+        self.values_waiting = end
 
     def state(self) -> dict[str, Any]:
         """Features by key, whatever the order they came in; without the values that wait."""

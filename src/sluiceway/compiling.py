@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from types import FunctionType
 from typing import Any, ParamSpec, TypeVar
@@ -78,13 +79,29 @@ def filled_in(template: Callable[P, R], name: str, parts: Mapping[str, Callable[
     """The function of that name which the template becomes when these of its module's names mean other functions.
 
     For loops that differ in what they call. Handed over as an argument, or closed over, a compiled function could not
-    be kept on disk.
+    be kept on disk. It is kept under its name and those of its parts, until a file of theirs changes: they may be of
+    another package.
     """
     given: Any = template
     made: Any = FunctionType(given.__code__, {**given.__globals__, **parts}, name)
-    made.__qualname__ = name  # by which it is kept
+    named = sorted(f"{place} {part.__module__} {part.__qualname__}" for place, part in parts.items())
+    made.__qualname__ = f"{name}_{hashlib.sha256(repr(named).encode()).hexdigest()[:8]}"
+    made.parts = tuple(parts.values())
     filled: Callable[P, R] = made
     return filled
+
+
+def _files_of_parts(function: Any) -> str:
+    """A digest of the files in which the parts of a function stand that was filled in, and theirs."""
+    digests = []
+    for part in getattr(function, "parts", ()):
+        digests += [_digest_of_file(part.py_func.__code__.co_filename), _files_of_parts(part.py_func)]
+    return "".join(digests)
+
+
+@cache
+def _digest_of_file(path: str) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest() if Path(path).exists() else ""
 
 
 part = kernel
@@ -115,7 +132,7 @@ def _compiled(
     except RuntimeError:  # nowhere to write
         return compiled
     stored = compiled._cache._cache_file  # noqa: SLF001
-    stored._source_stamp = (stored._source_stamp, _KERNELS)  # noqa: SLF001
+    stored._source_stamp = (stored._source_stamp, _KERNELS, _files_of_parts(function))  # noqa: SLF001
     stored._load_index = _or_nothing(stored._load_index)  # noqa: SLF001
     return compiled
 

@@ -13,7 +13,8 @@ import pytest
 from numpy.typing import NDArray
 
 from sluiceway.backtest.differences import Difference, bootstrap, differences, holm
-from sluiceway.backtest.judgements import JUDGED
+from sluiceway.backtest.judgements import JUDGED, scores_of
+from sluiceway.backtest.labelled_rows import LABELLED
 from sluiceway.backtest.measures import Verdicts
 from sluiceway.backtest.replay import labels_of
 from sluiceway.backtest.run import backtest
@@ -195,6 +196,63 @@ def test_labels_come_late_as_in_river(tmp_path: Path) -> None:
         results = backtest(file, label_delay=label_delay, out=tmp_path / f"out-{label_delay}")
         [own] = said_by([folder_of(results.folder, 0)], [labels_of(results.folder, 0)], [1])
         assert list(zip(own.labels.y.tolist(), own.score.tolist(), strict=True)) == expected
+
+
+@pytest.mark.parametrize("records_a_poll", [1, 3, 1_000])
+def test_a_later_label_judges_the_score_its_instance_was_given(
+    records_a_poll: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the poll of its instance, in a later one, after others were learnt; of nothing, it judges nothing."""
+    rng = np.random.default_rng(7)
+    model, records, expected, differing = OFS(k=3), list[dict[str, Any]](), list[tuple[int, float]](), 0
+    waiting: dict[str, tuple[dict[str, float], float]] = {}
+    for number in range(200):
+        y = int(rng.choice([-1, 1]))
+        kind = rng.random()
+        if kind < 0.3 and waiting:
+            name = str(rng.choice(sorted(waiting)))
+            x, score = waiting.pop(name)
+            differing += model.score_one(x) != score
+            records.append({"stream": "s", "id": name, "y": y})
+        elif kind < 0.4:
+            records.append({"stream": "s", "id": "nobody", "y": y})
+            continue
+        else:
+            x = {f"n{at}": round(float(rng.normal()) + y, 3) for at in rng.choice(8, 4, replace=False)}
+            score = model.score_one(x)
+            record: dict[str, Any] = {"stream": "s", "id": f"i{number}", "x": x}
+            if kind < 0.7:
+                waiting[f"i{number}"] = x, score
+                records.append(record)
+                continue
+            records.append({**record, "y": y})
+        expected.append((y, score))
+        model.learn_one(x, y)
+    assert differing > 20
+    topic_of(tmp_path / "instances", iter(records), 1)
+    monkeypatch.setattr("sluiceway.topics.directory_reader.RECORDS_A_POLL", records_a_poll)
+    file = flow(tmp_path, {"name": "ofs", "k": 3}, input={"scale": "none", "stop": "end"})
+    results = backtest(file, {"operator.k": [3, 1]}, out=tmp_path / "out")
+    folders = [folder_of(results.folder, number) for number in range(2)]
+    own, other = said_by(folders, [labels_of(results.folder, 0)], [1])
+    assert list(zip(own.labels.y.tolist(), own.score.tolist(), strict=True)) == expected
+    assert other.labels is own.labels
+    assert results.variants[0]["judged"] == len(expected)
+
+
+def test_lanes_are_judged_by_time_where_every_record_tells_it(tmp_path: Path) -> None:
+    """Two lanes whose records come by turns; streams are numbered through, whatever their lane."""
+    labelled, folder = [tmp_path / f"labels-{lane}" for lane in range(2)], tmp_path / "variant"
+    folder.mkdir()
+    for lane, (ts, y, score) in enumerate([([1, 3, 5], [1, 1, -1], [0.1, 0.3, np.nan]), ([2, 4], [-1, 1], [0.2, 0.4])]):
+        rows = np.zeros(len(ts), dtype=LABELLED)
+        rows["offset"], rows["ts"], rows["y"], rows["stream"] = range(len(ts)), ts, y, lane
+        labelled[lane].write_bytes(rows.tobytes() + b"half of")
+        scores_of(folder, lane).write_bytes(np.array(score).tobytes() + b"half")
+    [own] = said_by([folder], labelled, [1, 2])
+    assert own.score.tolist() == [0.1, 0.2, 0.3, 0.4]
+    assert own.labels.y.tolist() == [1, -1, 1, 1]
+    assert own.labels.stream.tolist() == [0, 2, 0, 2]
 
 
 def test_stability_by_hand() -> None:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Mapping
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 
 from sluiceway.backtest.results import RESULTS
 from sluiceway.backtest.run import Interrupted, backtest
-from sluiceway.backtest.variant_lane import folder_of, selections_of
+from sluiceway.backtest.variant_lane import VariantLane, folder_of, selections_of
 from sluiceway.flows.run import run
 from sluiceway.flows.settings import Settings
 from sluiceway.schemas.decode import Decoder
@@ -140,6 +141,37 @@ def test_killed_and_gone_on_with(tmp_path: Path) -> None:
             deaths += 1
     assert deaths > 2
     assert (out / RESULTS).read_bytes() == (whole / RESULTS).read_bytes()
+
+
+def test_decisions_noted_beyond_the_commit_are_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed after a poll's judgements had reached the disk and before the commit that they belong to."""
+    topic_of(tmp_path / "instances", instances(1_000))
+    file = flow(tmp_path, {"name": "etana", "warm_up": 60, "refit_every": 40}, emit={"every": 40})
+    vary = {"operator.cost": [0.01, 0.1]}
+    whole = backtest(file, vary, out=tmp_path / "whole").folder
+    monkeypatch.setattr("sluiceway.backtest.replay.COMMIT_SECONDS", 0.0)
+    monkeypatch.setattr("sluiceway.topics.directory_reader.RECORDS_A_POLL", 100)
+    monkeypatch.setattr("sluiceway.backtest.judgements.BUFFER", 50)  # no whole number of judgements
+    real, out, deaths = VariantLane.commit, tmp_path / "parts", 0
+
+    class Killed(BaseException):
+        pass
+
+    def dying(self: VariantLane, *, final: bool) -> None:
+        if next(moments):
+            raise Killed
+        real(self, final=final)
+
+    monkeypatch.setattr(VariantLane, "commit", dying)
+    while True:
+        moments = chain([False] * (3 + 2 * deaths), [True])
+        try:
+            parts = backtest(file, vary, out=out, resume=deaths > 0, jobs=1)
+            break
+        except Killed:
+            deaths += 1
+    assert deaths > 2
+    assert (parts.folder / RESULTS).read_bytes() == (whole / RESULTS).read_bytes()
 
 
 def _replayed(out: Path) -> int:

@@ -165,6 +165,41 @@ def test_a_change_in_any_kernel_makes_all_of_them_compile_anew() -> None:
     assert compiling.is_compiled(kernel)
 
 
+LEARNER_OF_ANOTHER_PACKAGE = """
+from sluiceway.compiling import kernel
+from sluiceway.operators.kernels.dense.storage import Dense
+from sluiceway.operators.kernels.dense.weights_by_name import add_row
+from sluiceway.operators.kernels.sparse.slots import Model, Rows
+from sluiceway.operators.learners.by_name import by_name_loop
+from sluiceway.operators.learners.pa import PA, PARule
+
+@kernel
+def learn(rows: Rows, row: int, m: Model, d: Dense, y: int, f: float, rule: PARule) -> bool:
+    add_row(rows, row, m, d, STEP * y, 1.0)
+    return True
+
+class Constant(PA):
+    KERNEL = by_name_loop("pa", learn)
+
+for learner in (PA, Constant):
+    model = learner(k=1)
+    model.learn_one({"a": 1.0}, 1)
+    print(model.score_one({"a": 1.0}))
+"""
+
+
+def test_a_loop_that_another_package_fills_in_is_its_own(tmp_path: Path) -> None:
+    """Also under a name that is taken already, and when its file has changed since it was compiled."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    for step in (5.0, 7.0):
+        (tmp_path / "mine.py").write_text(LEARNER_OF_ANOTHER_PACKAGE.replace("STEP", str(step)))
+        ran = subprocess.run(
+            [sys.executable, "-c", "import mine"], env=environment, cwd=tmp_path, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+        assert ran.stdout.split() == ["1.0", str(step)], ran.stderr
+
+
 def test_a_read_only_installation_without_a_cache_still_learns(tmp_path: Path) -> None:
     """Nothing can be written: beside the sources `__pycache__` is a plain file, and so is the home directory."""
     package = Path(compiling.__file__).parent

@@ -18,9 +18,9 @@ class StreamNumbers:
         self._path = path
         self._numbers: dict[bytes, int] = {}
         self._last: tuple[Sequence[bytes], NDArray[np.uint32]] | None = None
+        _cut_unfinished(path)
         for name in names_in(path):
             self._numbers[name.encode()] = len(self._numbers)
-        path.write_text("".join(json.dumps(name.decode()) + "\n" for name in self._numbers), encoding="utf-8")
         self._file = path.open("a", encoding="utf-8")
 
     def of(self, streams: Sequence[bytes]) -> NDArray[np.uint32]:
@@ -49,6 +49,15 @@ class StreamNumbers:
 
     def close(self) -> None:
         self._file.close()
+
+
+def _cut_unfinished(path: Path) -> None:
+    """Of the last line. The rest is never written anew: what lies in the files beside it counts on these numbers."""
+    if path.exists():
+        content = path.read_bytes()
+        whole = content.rfind(b"\n") + 1
+        if whole < len(content):
+            os.truncate(path, whole)
 
 
 def names_in(path: Path) -> list[str]:
