@@ -1,7 +1,6 @@
-"""Unlabelled instances that wait for a later label.
+"""Unlabelled instances that wait for a later label, of operators that score nothing.
 
-A later label goes to the newest waiting instance of its id. The instance is learnt when the label comes, but whether
-the flow was wrong about it is judged by the score it had when it came: that is the prediction others saw.
+A later label goes to the newest waiting instance of its id, which is learnt when the label comes.
 """
 
 from __future__ import annotations
@@ -22,18 +21,15 @@ from sluiceway.schemas.refusal import MESSAGE_LENGTH, Refused, cut
 
 @dataclass(slots=True)
 class Waiting:
-    """An instance that waits: its features as JSON, and its score, known once its batch has been scored."""
+    """An instance that waits: its features as JSON."""
 
     id: str
     features: bytes
-    score: float = 0.0
-    row: int = -1
-    """Its row in the batch under way; -1 if it came with an earlier one."""
     number: int = -1
     """As a piece of the stream's state."""
 
     def piece(self) -> list[Any]:
-        return [self.id, self.features, self.score]
+        return [self.id, self.features]
 
 
 @dataclass(slots=True)
@@ -91,7 +87,7 @@ class Pending:
         names = [batch.names[index] for index in batch.indices[low:high].tolist()]
         features = orjson.dumps([names, batch.values[low:high].tolist()])
         self._leave(id_)  # so that the newest of an id stands last
-        waiting = Waiting(id_, features, row=row)
+        waiting = Waiting(id_, features)
         waiting.number = self._pieces.add(waiting.piece)
         self._waiting[id_] = waiting
 
@@ -101,21 +97,14 @@ class Pending:
             self._pieces.drop(waiting.number)
         return waiting
 
-    def scored(self, scores: NDArray[np.float64]) -> None:
-        """Keep the scores of those that came with the batch just done."""
-        for waiting in reversed(self._waiting.values()):
-            if waiting.row < 0:
-                break
-            waiting.score, waiting.row = float(scores[waiting.row]), -1
-
     def pieces(self) -> dict[int, Any]:
         """All that wait, oldest first."""
         return {waiting.number: waiting.piece() for waiting in self._waiting.values()}
 
     def restore(self, pieces: Mapping[int, Any]) -> None:
         """With a limit that may have been changed since: the next instance to wait pushes out what is too many."""
-        for number, (id_, features, score) in sorted(pieces.items()):
-            self._waiting[id_] = Waiting(id_, features, score, number=number)
+        for number, (id_, features) in sorted(pieces.items()):
+            self._waiting[id_] = Waiting(id_, features, number)
 
 
 def _fill_in(joined: Joined, label_only: NDArray[np.bool_]) -> None:

@@ -22,7 +22,7 @@ from sluiceway.schemas.batch import InstanceBatch
 from sluiceway.schemas.lane import OutRecord, RawRecords
 from sluiceway.schemas.state import StreamChange, StreamState
 
-KIND, STATE_VERSION = "instance-selector", 1
+KIND, STATE_VERSION = "instance-selector", 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,6 @@ class SelectorStream:
         joined = self._pending.join(batch)
         rows = scaled(joined.batch, self._config.scale)
         snapshots = self._learn(joined, rows)
-        self._pending.scored(np.zeros(len(rows)))
         return StreamOutput(snapshots, dead_letters=[orphan(offset, *raw[offset]) for offset in joined.orphans])
 
     def _learn(self, joined: Joined, rows: InstanceBatch) -> list[OutRecord]:

@@ -21,7 +21,7 @@ from sluiceway.schemas.batch import InstanceBatch
 from sluiceway.schemas.lane import OutRecord, RawRecords
 from sluiceway.schemas.state import StreamChange, StreamState
 
-KIND, STATE_VERSION = "windows", 2
+KIND, STATE_VERSION = "windows", 3
 COLUMNS_A_BLOCK = 256
 
 
@@ -99,7 +99,6 @@ class WindowStream:
             if len(taken) == need:
                 output.snapshots.append(self._judge(int(rows.offset[row - 1]), int(rows.next_offset[row - 1])))
         self._count(joined, row, len(rows))
-        self._pending.scored(np.zeros(len(rows)))
         return output
 
     def _count(self, joined: Joined, start: int, stop: int) -> None:
