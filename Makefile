@@ -12,8 +12,9 @@ help: ## list the targets
 demo: $(READY) ## a stream, a flow, no broker: see features being selected
 	@$(VENV)/bin/sluiceway demo $(ARGS)
 
+# three processes on two cores: half of the time tests wait for a broker
 test: lint ## ruff, mypy, import-linter, then all tests
-	$(PY) -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	$(PY) -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 lint: $(READY) ## ruff, mypy, import-linter
 	$(PY) -m ruff check .
