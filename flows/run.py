@@ -76,8 +76,9 @@ def run(
     on_compile: Callable[[str], None] | None = None,
     progress: Progress | None = None,
     work: Work = SELECTING,
+    leaving: bool = False,
 ) -> Outcome:
-    """Run until the input ends or the flow is asked to stop.
+    """Run until the input ends or the flow is asked to stop; `leaving`: the program then ends too.
 
     `work` is what the lanes do, by default selecting. `again` begins the next run of a bounded flow that has ended.
     `progress` is kept up to date from the start on, for another thread to show. `on_compile` is told how long the
@@ -88,7 +89,7 @@ def run(
     workers = workers_wanted() if workers is None else workers
     progress = progress or Progress()
     progress.dead_letters.limit = settings.dead_letter_limit
-    stop = Stop()
+    stop = Stop(leaving=leaving)
     stop.listen()
     try:
         first_start.prepare(work, settings, on_compile)

@@ -26,11 +26,14 @@ class Stop:
     waits.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, leaving: bool = False) -> None:
+        """`leaving`: the program ends with the flow, and with an exit code that a SIGTERM which comes late, when all is
+        committed, does not change."""
         if threading.current_thread() is not threading.main_thread():
             raise RuntimeError("a flow handles signals, which only the main thread of a program can")
         self._asked = threading.Event()
         self._begun = False
+        self._leaving = leaving
         self._undo: Callable[[], None] | None = None
 
     def listen(self) -> None:
@@ -45,7 +48,8 @@ class Stop:
         def undo() -> None:
             signal.set_wakeup_fd(earlier)
             for number, handler in handlers.items():
-                signal.signal(number, handler)
+                # not by a handler of Python's, which goes before much else does when the program ends
+                signal.signal(number, signal.SIG_IGN if self._leaving and number == signal.SIGTERM else handler)
             os.write(tell, b"\0")
             watching.join()
             os.close(tell)
@@ -54,7 +58,7 @@ class Stop:
         self._undo = undo
 
     def close(self) -> None:
-        """Signals mean again what they meant before."""
+        """Signals mean again what they meant before; while a program leaves, a SIGTERM means nothing."""
         if self._undo is not None:
             self._undo()
             self._undo = None

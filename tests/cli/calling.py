@@ -31,8 +31,10 @@ def calling(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
 
     def call(*arguments: str | Path) -> Done:
         monkeypatch.setattr(sys, "argv", ["sluiceway", *map(str, arguments)])
+        before = signal.getsignal(signal.SIGTERM)
         with pytest.raises(SystemExit) as ended:
             main()
+        signal.signal(signal.SIGTERM, before)  # which means nothing any more to a program that leaves
         out, err = capsys.readouterr()
         assert isinstance(ended.value.code, int)
         return Done(ended.value.code, out, err)

@@ -74,6 +74,26 @@ def test_everything_is_as_before_afterwards() -> None:
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == handlers
 
 
+AFTER_ITS_END = """
+import os, signal, sys, time
+from sluiceway.flows.stopping import Stop
+stop = Stop(leaving=True)
+stop.listen()
+stop.close()
+class Late:
+    def __del__(self, kill=os.kill, me=os.getpid(), number=signal.SIGTERM, sleep=time.sleep):
+        kill(me, number)
+        sleep(0.2)
+sys.modules["late"] = late = Late()  # goes when Python itself does
+os.kill(os.getpid(), signal.SIGTERM)
+raise SystemExit(7)
+"""
+
+
+def test_a_signal_that_comes_when_all_is_committed_changes_no_exit_code() -> None:
+    assert subprocess.run([sys.executable, "-c", AFTER_ITS_END]).returncode == 7
+
+
 def test_only_the_main_thread_can_run_a_flow() -> None:
     problems: list[BaseException] = []
 

@@ -186,6 +186,7 @@ def execute(
                 on_compile=compiling,
                 progress=progress,
                 work=work,
+                leaving=True,
             )
         except FlowError:
             if as_json and progress.dead_letters.too_many is not None:  # a flow that was stopped has its report, too
