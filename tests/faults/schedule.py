@@ -35,14 +35,14 @@ CLUSTER_EVERY = 20
 FAST: Mapping[int, str] = MappingProxyType(
     {
         5: "disk full, and a restore interrupted, beside directories",
-        6: "half a line left behind",
+        6: "half a line left behind, processes killed beside directories",
         10: "a clock moved, a death in an SQLite transaction",
         17: "deaths when a lane is fenced, and in the call that commits",
         19: "three brokers: leaders moved, a broker lost",
-        51: "a death between states and their commit, a compacted state, a broker frozen, the state topic deleted",
-        93: "a process killed beside directories",
+        62: "a process frozen, the state topic deleted",
+        74: "a compacted state, partitions added",
+        102: "a restore interrupted, a broker frozen",
         120: "a clock set back",
-        365: "a restore interrupted, partitions added",
         851: "two processes, connections refused, a broker killed",
     }
 )
