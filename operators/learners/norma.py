@@ -38,9 +38,8 @@ class NORMARule(NamedTuple):
 
 @kernel
 def learn(rows: Rows, row: int, m: Model, d: Dense, y: int, f: float, rule: NORMARule) -> bool:
-    if (
-        y * f <= rule.rho
-    ):  # (1 - ηλ)(w + η y x/(1 - ηλ)): slots may move when weights are shrunk, so the row comes first
+    if y * f <= rule.rho:
+        # (1 - ηλ)(w + η y x/(1 - ηλ)): slots may move when weights are shrunk, so the row comes first
         add_row(rows, row, m, d, rule.eta * y / rule.shrinking, 1.0)
     shrink(m, d, rule.shrinking)
     return True

@@ -98,7 +98,6 @@ class LearnerConfig(SnapshotConfig):
 class BankLane:
     """All streams of one partition. `changes` is about those touched since, and of each about what has changed.
 
-
     With a `memory` that its streams exceed, those go to sleep that were not touched for longest, once a commit has
     them: what is asleep is never news.
     """

@@ -91,7 +91,6 @@ class AnyLane(Protocol):
     def stream_state(self, name: str) -> StreamState | None:
         """One stream's whole state, as the store has it if nothing has touched it; None if there is no such stream."""
 
-
     def close(self) -> None:
         """Nothing will be asked of it any longer."""
 

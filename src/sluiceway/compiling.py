@@ -104,10 +104,6 @@ def _digest_of_file(path: str) -> str:
     return hashlib.sha256(Path(path).read_bytes()).hexdigest() if Path(path).exists() else ""
 
 
-part = kernel
-"""The same: nothing tells a part of kernels from a kernel but who calls it."""
-
-
 class _Kernel(CPUDispatcher):  # type: ignore[misc]  # numba has no types
     """Called from Python, a kernel is compiled with all that it calls, and kept; called from a kernel, it is a part."""
 

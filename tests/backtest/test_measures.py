@@ -140,7 +140,7 @@ def weighed(rows: NDArray[Any], weights: NDArray[np.float64]) -> dict[str, float
 def test_every_curve_is_as_its_measure_is_defined(stream: int | None) -> None:
     rows = drawn(600)
     verdicts = Verdicts.of(rows)
-    found = verdicts.curves(80, 0.98, 37) if stream is None else verdicts.curves_of(stream, 80, 0.98, 37)
+    found = verdicts.curves(80, 0.98, 37) if stream is None else verdicts.curves_of_streams([stream], 80, 0.98, 37)[0]
     own = rows if stream is None else rows[rows["stream"] == stream]
     assert found["at"][-1] == len(own)
     for place, at in enumerate(found["at"]):

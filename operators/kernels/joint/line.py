@@ -97,6 +97,8 @@ _PLACES = (
 LINE = np.dtype([(name, np.int64) for name in (*_NUMBERS, *_PLACES)] + [("prior_odds", np.float64)])
 Line = NDArray[np.void]
 """An array of one."""
+
+
 def new_line() -> Line:
     return np.zeros(1, dtype=LINE)
 

@@ -133,14 +133,10 @@ class Verdicts:
             found["window"]["auc"] = _rounded(areas_of_windows(self._place, own.label, ends, window))
         return found
 
-    def curves_of(self, stream: int, window: int, fading: float, points: int = POINTS_OF_STREAM) -> dict[str, Any]:
-        """Of a stream that has rows, but for the AUC."""
-        return self.curves_of_streams([stream], window, fading, points)[0]
-
     def curves_of_streams(
         self, streams: Sequence[int], window: int, fading: float, points: int = POINTS_OF_STREAM
     ) -> list[dict[str, Any]]:
-        """Of each of these streams by itself."""
+        """Of each of these streams by itself, which have rows; without the AUC."""
         begins = self.labels.begins
         return self._along([self.labels.order[begins[at] : begins[at + 1]] for at in streams], window, fading, points)
 

@@ -32,7 +32,7 @@ RUN = 1
 
 
 def folder_of(out: Path, number: int) -> Path:
-    """What a variant leaves behind: `state`, `selections`, and its judgements, a file a lane."""
+    """What a variant leaves behind: `state`, `selections`, and what it is judged by, a file a lane."""
     return out / "variants" / f"{number:04d}"
 
 
