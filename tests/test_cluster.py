@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import socket
 import struct
-import time
-from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -29,13 +27,6 @@ def asked_coordinator(bootstrap: str, kind: int, name: str) -> int:
     assert error == 0
     number: int = struct.unpack_from(">i", answer, 12 + max(told, 0))[0]
     return number - 1
-
-
-def until(condition: Callable[[], bool], timeout: float = 30.0) -> None:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, f"it did not come to pass within {timeout:.0f} s"
-        time.sleep(0.1)
 
 
 def test_coordinators_are_those_that_the_brokers_name(cluster: Cluster) -> None:
@@ -69,7 +60,9 @@ def test_another_node_leads_after_a_death_and_all_is_whole_after_its_return(clus
     assert [node.running() for node in cluster.nodes] == [index != dead for index in range(3)]
     with pytest.raises(TimeoutError, match=f"node {dead + 1} does not run"):
         cluster.wait_until_whole(0.1)
-    until(lambda: cluster.leader(topic, 0) != dead)
+    assert not cluster.replaced(dead)
+    cluster.wait_until_replaced(dead)
+    assert cluster.leader(topic, 0) != dead
     produce(cluster.bootstrap, topic, [("k", "meanwhile", 0)])
 
     cluster.nodes[dead].start()

@@ -37,10 +37,11 @@ def kill(find: Callable[[Cluster], int]) -> Fault:
     """kill -9 of the broker that has a part, until its parts have gone to others; then it comes back."""
 
     def fault(cluster: Cluster) -> None:
-        node = cluster.nodes[_found(find, cluster)]
-        node.kill()
-        time.sleep(random.uniform(0.0, 15.0))
-        node.start()
+        number = _found(find, cluster)
+        cluster.nodes[number].kill()
+        cluster.wait_until_replaced(number)
+        time.sleep(random.uniform(0.0, 5.0))
+        cluster.nodes[number].start()
 
     return fault
 

@@ -340,11 +340,12 @@ class Play:
 
     def lose_broker(self, event: Event) -> None:
         cluster = self._cluster()
-        node = cluster.nodes[int(event.dice * len(cluster.nodes))]
-        node.kill()
+        number = int(event.dice * len(cluster.nodes))
+        cluster.nodes[number].kill()
         self._outlast(event)
-        self._pause(8.0)  # until others lead what it led
-        node.start()
+        while not cluster.replaced(number):
+            self._pause(0.5)
+        cluster.nodes[number].start()
         self._outage(0)
 
     def compact(self, event: Event) -> None:
