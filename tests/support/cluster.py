@@ -82,9 +82,9 @@ class Cluster:
     def replaced(self, dead: int) -> bool:
         """Whether others lead all that a dead node has led.
 
-        A broker that is back before they do leads on, and does what its own end of the transactions' log says, which
-        the others may not have: they take over, and do something else. (Apache Kafka 4.1.1, seen once: a restart 0.6 s
-        before the take-over, and a transaction that was committed in one partition and aborted in the others.)
+        With Apache Kafka 4.1.1 a transaction was once committed in one partition, 0.6 s before the take-over, and
+        aborted in the others after it: most likely by a broker that was back before, and led on by the end of its own
+        transactions' log, which the others did not have.
         """
         number = self.nodes[dead].number
         views = list(self._views())
